@@ -1,0 +1,1 @@
+"""The launch of a delegated task: its table, its fold, its decisions and its crash windows."""

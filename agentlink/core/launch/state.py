@@ -1,0 +1,213 @@
+"""The fold of a task's launch facts: what is known about one delegation, as a frozen value."""
+
+from collections.abc import Callable, Iterable
+from typing import assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from agentlink.core.facts.base import Fact, fact_type
+from agentlink.core.facts.launch import (
+    ClaimMode,
+    Evidence,
+    LaunchAbandoned,
+    LaunchClaimed,
+    LaunchFact,
+    LaunchFailed,
+    LaunchRecovered,
+    LaunchRequested,
+    LaunchSelected,
+    Mode,
+    PresetVerified,
+    PromptConfirmed,
+    PromptSent,
+    RosterRead,
+    SessionCreated,
+    SessionLost,
+    Verified,
+)
+from agentlink.core.facts.work import ClaimReleased
+from agentlink.core.launch import machine
+from agentlink.core.statechart.table import START, Stepper
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One task's launch so far. Fields of an attempt are reset when the next one begins."""
+
+    state: str = START
+    attempt: int = 0
+    mode: Mode = "dsh-default"
+    cwd: str = ""
+    claim_mode: ClaimMode = "exclusive-write"
+    claim_held: bool = False
+    host: str = ""
+    origin: str = ""
+    binding: str | None = None
+    asked_preset: str | None = None
+    key: str | None = None
+    input: str | None = None
+    rule: str | None = None
+    reason: str | None = None
+    preset: str | None = None
+    intended_session: str | None = None
+    session: str | None = None
+    resolved: str | None = None
+    verification: Verified | None = None
+    request: str | None = None
+    evidence: Evidence | None = None
+    confirmed_seq: int | None = None
+    code: str | None = None
+    host_code: str | None = None
+    failed_stage: str | None = None
+    abandoned: bool = False
+    earlier_requests: tuple[str, ...] = ()
+    """Request ids of earlier attempts that may still turn up in the session's log."""
+
+    @property
+    def failed(self) -> bool:
+        return self.state == machine.LAUNCH_FAILED
+
+    @property
+    def confirmed(self) -> bool:
+        """The prompt is in the Host's durable log: nothing about the launch can change any more."""
+        return self.confirmed_seq is not None
+
+    @property
+    def settled(self) -> bool:
+        """No launch work is left: confirmed or failed."""
+        return self.failed or self.confirmed
+
+    @property
+    def unprompted(self) -> bool:
+        """A failed attempt left a session that can still be used: what `recover` lists."""
+        return self.failed and self.session is not None and not self.abandoned
+
+    @property
+    def prompt_sent(self) -> bool | None:
+        """Whether the Host has the prompt; None while that is unknown (design section 3, rule 13)."""
+        if self.state == machine.CLAIMED:
+            return None
+        return self.state == machine.PROMPT_SENT
+
+
+class IllegalFact(Exception):
+    """The fact cannot follow in this state; nothing has changed."""
+
+    def __init__(self, state: str, fact: Fact) -> None:
+        super().__init__(f"{fact_type(fact)} cannot follow in state {state}")
+        self.state = state
+        self.fact = fact
+
+
+GUARDS: dict[str, Callable[[Launch], bool]] = {
+    "automatic": lambda launch: launch.mode == "automatic",
+    "named_or_default": lambda launch: launch.mode != "automatic",
+    "claim_stands": lambda launch: launch.claim_held,
+    "not_confirmed": lambda launch: not launch.confirmed,
+    "session_absent": lambda launch: launch.session is None,
+    "session_known": lambda launch: launch.session is not None,
+    "recoverable": lambda launch: launch.unprompted,
+}
+
+_stepper = Stepper(machine.TABLE, GUARDS)
+_TRIGGERS: dict[type[Fact], str] = {}
+
+
+def _trigger(fact: Fact) -> str:
+    kind = type(fact)
+    trigger = _TRIGGERS.get(kind)
+    if trigger is None:
+        trigger = _TRIGGERS[kind] = fact_type(fact)
+    return trigger
+
+
+def apply(launch: Launch, fact: LaunchFact | ClaimReleased) -> Launch:
+    """The launch after one more fact. Raises IllegalFact, and then nothing has changed."""
+    if isinstance(fact, ClaimReleased):
+        if not launch.claim_held:
+            raise IllegalFact(launch.state, fact)
+        return replace(launch, claim_held=False)
+    state = _stepper.target(launch.state, _trigger(fact), launch)
+    if state is None:
+        raise IllegalFact(launch.state, fact)
+    return _evolve(launch, fact, state)
+
+
+def _evolve(launch: Launch, fact: LaunchFact, state: str) -> Launch:
+    match fact:
+        case LaunchRequested():
+            return Launch(
+                state=state,
+                attempt=fact.attempt,
+                mode=fact.mode,
+                cwd=fact.cwd,
+                claim_mode=fact.claim,
+                host=fact.host,
+                origin=fact.origin,
+                binding=fact.binding,
+                asked_preset=fact.preset,
+                key=fact.key or launch.key,
+                input=fact.input or launch.input,
+            )
+        case RosterRead():
+            return replace(launch, state=state)
+        case LaunchSelected():
+            return replace(
+                launch,
+                state=state,
+                preset=fact.preset,
+                rule=fact.rule,
+                reason=fact.reason,
+                intended_session=fact.session,
+                claim_held=True,
+            )
+        case SessionCreated():
+            return replace(launch, state=state, session=fact.session, resolved=fact.resolved)
+        case PresetVerified():
+            return replace(launch, state=state, verification=fact.verification)
+        case LaunchClaimed():
+            return replace(launch, state=state, request=fact.request)
+        case PromptSent():
+            return replace(launch, state=state, request=fact.request, evidence=fact.evidence)
+        case PromptConfirmed():
+            return replace(launch, state=state, confirmed_seq=fact.seq)
+        case LaunchFailed():
+            return replace(
+                launch,
+                state=state,
+                code=fact.code,
+                host_code=fact.host_code,
+                failed_stage=fact.stage,
+                resolved=fact.resolved or launch.resolved,
+                claim_held=False,
+            )
+        case LaunchRecovered():
+            earlier = launch.earlier_requests if launch.request is None else (*launch.earlier_requests, launch.request)
+            return replace(
+                launch,
+                state=state,
+                attempt=fact.attempt,
+                binding=fact.binding or launch.binding,
+                claim_held=True,
+                verification=None,
+                request=None,
+                evidence=None,
+                code=None,
+                host_code=None,
+                failed_stage=None,
+                earlier_requests=earlier,
+            )
+        case SessionLost():
+            return replace(launch, state=state, session=None)
+        case LaunchAbandoned():
+            return replace(launch, state=state, abandoned=True)
+        case _:
+            assert_never(fact)
+
+
+def fold(facts: Iterable[LaunchFact | ClaimReleased], launch: Launch | None = None) -> Launch:
+    """The launch after all these facts. Raises IllegalFact at the first that cannot follow."""
+    launch = launch or Launch()
+    for fact in facts:
+        launch = apply(launch, fact)
+    return launch

@@ -1,0 +1,1 @@
+"""Private files and directories: what the adapters share."""

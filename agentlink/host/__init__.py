@@ -1,0 +1,1 @@
+"""The Host adapter: sockets, cookies and bounds around the pure wire translation."""

@@ -1,0 +1,218 @@
+"""One DSH Web Host behind the application's `Host` port, on the "remote" wire.
+
+Every call is made once. A write whose answer is lost is never repeated here: the caller reads the Host's history.
+"""
+
+import uuid
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import httpx
+import msgspec
+from anyio import Lock, to_thread
+
+from agentlink.core.host.faults import BadReply, LoginNeeded, Refused, ReplyLost, Unsupported
+from agentlink.core.host.values import CreatedSession, ModelCatalog, Page, Preset, SessionState
+from agentlink.core.ids import RequestId, SessionId
+from agentlink.host.cookies import Cookie, CookieFiles, new_binding
+from agentlink.host.http import Exchange, exchange, new_client
+from agentlink.wire import remote
+from agentlink.wire.detect import PROBE_PATHS, Wire, wire_from_probes
+
+T = TypeVar("T")
+
+READ_TIMEOUT_S = 10.0
+WRITE_TIMEOUT_S = 15.0
+
+
+class RemoteHost:
+    """See `agentlink.app.ports.Host`. One object serves a whole process; its connections are few and shared."""
+
+    def __init__(self, *, label: str, origin: str, cookies: CookieFiles, launch_token: str | None = None) -> None:
+        self.label = label
+        self.origin = origin
+        self.wire: Wire | None = None
+        self._cookies = cookies
+        self._token = launch_token
+        self._client: httpx.AsyncClient | None = None
+        self._cookie: Cookie | None = None
+        self._login = Lock()
+
+    @property
+    def binding(self) -> str | None:
+        return None if self._cookie is None else self._cookie.binding
+
+    @property
+    def reports_presets(self) -> bool:
+        return remote.REPORTS_PRESETS
+
+    # -- connection
+
+    async def connect(self) -> None:
+        """Finds the wire with reads that need no credential, once per connection. Raises HostFault."""
+        if self.wire is not None:
+            return
+        statuses = [(await self._get(path)).status for path in PROBE_PATHS]
+        wire = wire_from_probes(*statuses)
+        tried = ", ".join(f"{path} {status}" for path, status in zip(PROBE_PATHS, statuses, strict=True))
+        if wire is None:
+            raise BadReply(f"{self.origin} does not answer like a DSH Web Host ({tried})")
+        if wire != "remote":
+            raise Unsupported(f"{self.origin} speaks the older wire, which this version does not ({tried})")
+        self.wire = wire
+
+    async def login(self, token: str) -> Cookie:
+        """Exchanges a printed launch token for a cookie and stores it. Raises LoginNeeded when it is refused.
+
+        The login keeps its binding when the Host still accepts the cookie of the login before.
+        """
+        known = await to_thread.run_sync(self._cookies.load, self.origin)
+        reply = await self._get("/", params={"token": token})
+        if reply.status == 401:
+            raise LoginNeeded("the launch token is not accepted: a token dies with its Host process", expired=True)
+        named = next(((name, value) for name, value in reply.cookies.items() if name.startswith("dsh-auth-")), None)
+        if reply.status != 303 or named is None:
+            raise BadReply(f"{self.origin} did not answer the login like a DSH Web Host (HTTP {reply.status})")
+        binding = new_binding() if known is None or not await self._accepts(known) else known.binding
+        cookie = Cookie(self.origin, named[0], named[1], binding)
+        await to_thread.run_sync(self._cookies.save, cookie)
+        self._cookie = cookie
+        return cookie
+
+    async def _accepts(self, cookie: Cookie) -> bool:
+        reply = await self._post("session/modelCatalog", {}, cookie, rpc_id="login", timeout_s=READ_TIMEOUT_S)
+        return reply.status == 200
+
+    async def end_connections(self) -> None:
+        """Ends every connection: what was sent before has arrived by now or never will."""
+        client, self._client = self._client, None
+        self.wire = None
+        if client is not None:
+            await client.aclose()
+
+    def _open(self) -> httpx.AsyncClient:
+        if self._client is None:
+            self._client = new_client(self.origin)
+        return self._client
+
+    async def _get(self, path: str, params: dict[str, str] | None = None) -> Exchange:
+        client = self._open()
+        return await exchange(client, client.build_request("GET", path, params=params), timeout_s=READ_TIMEOUT_S)
+
+    async def _post(
+        self, method: str, args: dict[str, Any], cookie: Cookie | None, *, rpc_id: str, timeout_s: float
+    ) -> Exchange:
+        client = self._open()
+        headers = {"content-type": "application/json"}
+        if cookie is not None:
+            headers["cookie"] = cookie.header
+        request = client.build_request(
+            "POST", f"/api/{method}", content=remote.call_bytes(method, args, rpc_id=rpc_id), headers=headers
+        )
+        return await exchange(client, request, timeout_s=timeout_s)
+
+    # -- calls
+
+    async def _read(self, method: str, args: dict[str, Any], decode: Callable[[msgspec.Raw], T]) -> T:
+        """A call without effect: repeated once when its answer was lost."""
+        try:
+            return await self._call(method, args, decode, timeout_s=READ_TIMEOUT_S)
+        except ReplyLost:
+            await self.end_connections()
+            return await self._call(method, args, decode, timeout_s=READ_TIMEOUT_S)
+
+    async def _call(
+        self, method: str, args: dict[str, Any], decode: Callable[[msgspec.Raw], T], *, timeout_s: float
+    ) -> T:
+        value, _ = await self._raw_call(method, args, timeout_s=timeout_s)
+        return decode(value)
+
+    async def _raw_call(self, method: str, args: dict[str, Any], *, timeout_s: float) -> tuple[msgspec.Raw, int | None]:
+        await self.connect()
+        cookie = await self._current_cookie()
+        rpc_id = str(uuid.uuid4())
+        reply = await self._post(method, args, cookie, rpc_id=rpc_id, timeout_s=timeout_s)
+        if reply.status == 401:
+            cookie = await self._renewed_cookie(cookie)
+            # A 401 comes before the Host looks at the call, so sending it again cannot do anything twice.
+            reply = await self._post(method, args, cookie, rpc_id=rpc_id, timeout_s=timeout_s)
+        return self._value(method, reply, rpc_id), reply.host_now_ms
+
+    def _value(self, method: str, reply: Exchange, rpc_id: str) -> msgspec.Raw:
+        match reply.status:
+            case 200:
+                return remote.reply_value(reply.body, rpc_id=rpc_id)
+            case 401:
+                self._cookie = None
+                raise LoginNeeded(f"{self.origin} does not accept the stored login any more", expired=True)
+            case 404:
+                self.wire = None
+                raise Unsupported(f"{self.origin} does not offer {method}")
+            case 400 | 403 | 413 | 415 as status:
+                raise Refused(f"http/{status}", f"the Host refused {method} with HTTP {status}", kind="other")
+            case status:
+                raise BadReply(f"{self.origin} answered {method} with HTTP {status}")
+
+    async def _current_cookie(self) -> Cookie | None:
+        if self._cookie is None:
+            self._cookie = await to_thread.run_sync(self._cookies.load, self.origin)
+        if self._cookie is None:
+            return await self._renewed_cookie(None)
+        return self._cookie
+
+    async def _renewed_cookie(self, refused: Cookie | None) -> Cookie:
+        """Another login than `refused`: one that was stored meanwhile, or one exchange of the configured token."""
+        async with self._login:
+            stored = await to_thread.run_sync(self._cookies.load, self.origin)
+            if stored is not None and stored != refused:
+                self._cookie = stored
+                return stored
+            token, self._token = self._token, None
+            if token is not None:
+                return await self.login(token)
+            if refused is None:
+                raise LoginNeeded(f"{self.origin} asks for a login", expired=False)
+            raise LoginNeeded(f"{self.origin} does not accept the stored login any more", expired=True)
+
+    # -- the port
+
+    async def roster(self) -> tuple[Preset, ...]:
+        return await self._read("agentPresets/list", {}, remote.decode_roster)
+
+    async def create_session(self, session: SessionId, *, cwd: str, preset: str | None) -> CreatedSession:
+        request: dict[str, Any] = {"sessionId": session, "cwd": cwd}
+        if preset is not None:
+            request["agentPreset"] = preset
+        args = {"request": request}
+        return await self._call("session/create", args, remote.decode_created, timeout_s=WRITE_TIMEOUT_S)
+
+    async def session_state(self, session: str) -> SessionState | None:
+        return await self._read("session/projections", {"request": {"sessionId": session}}, remote.decode_state)
+
+    async def model_catalog(self) -> ModelCatalog:
+        return await self._read("session/modelCatalog", {}, remote.decode_catalog)
+
+    async def send_prompt(self, session: str, *, request: RequestId, prompt: str) -> None:
+        content = [{"type": "text", "text": prompt}]
+        args = {"request": {"requestId": request, "sessionId": session, "mode": "queue", "content": content}}
+        await self._call("session/prompt", args, remote.decode_accepted, timeout_s=WRITE_TIMEOUT_S)
+
+    async def rename(self, session: str, title: str) -> None:
+        args = {"request": {"sessionId": session, "title": title}}
+        await self._call("session/rename", args, lambda _: None, timeout_s=WRITE_TIMEOUT_S)
+
+    async def page(
+        self, session: str, *, through: int, before: int | None = None, messages: int, whole_turn: bool = False
+    ) -> Page:
+        address = {"kind": "session", "sessionId": session}
+        request: dict[str, Any] = {"address": address, "throughSeq": through, "maxMessages": messages}
+        if before is not None:
+            request["beforeSeq"] = before
+        if whole_turn:
+            request["turnWindow"] = {"minMessages": 1, "minTurns": 1}
+        try:
+            value, now = await self._raw_call("session/page", {"request": request}, timeout_s=READ_TIMEOUT_S)
+        except ReplyLost:
+            await self.end_connections()
+            value, now = await self._raw_call("session/page", {"request": request}, timeout_s=READ_TIMEOUT_S)
+        return remote.decode_page(value, host_now_ms=now)
