@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from agentlink.core.errors import Failure
 from agentlink.core.facts.launch import LaunchFact
 from agentlink.core.facts.work import ClaimReleased
 from agentlink.core.host.values import CreatedSession, ModelCatalog, Page, Preset, SessionState
@@ -11,6 +12,7 @@ from agentlink.core.ids import RequestId, SessionId, TaskId
 from agentlink.core.launch.claims import Claim
 from agentlink.core.launch.history import Recorded, TaskView
 from agentlink.core.launch.state import Launch
+from agentlink.wire.detect import Wire
 
 
 class JournalView(Protocol):
@@ -58,6 +60,10 @@ class Store(Protocol):
 
     async def key_owner(self, key: str) -> TaskView | None: ...
 
+    async def problem(self) -> Failure | None:
+        """Why nothing can be appended now, as far as reading shows; None when the journal is sound."""
+        ...
+
     async def sibling_sessions(self, *, host: str, origin: str, but: str | None) -> tuple[str, ...]:
         """Other sessions of ours on that Host, newest first; at most 8."""
         ...
@@ -68,10 +74,15 @@ class Store(Protocol):
 
 
 class Host(Protocol):
-    """One DSH Web Host, whatever its wire. Every call is bounded in time and size and raises HostFault."""
+    """One DSH Web Host, whatever its wire. Every call is bounded in time and size and raises HostFault.
+
+    A call that raised has ended its connection: nothing of it can still arrive later than the Host takes to read
+    what it already received (design section 3, rule 7).
+    """
 
     label: str
     origin: str
+    wire: Wire | None
 
     @property
     def binding(self) -> str | None:
@@ -107,8 +118,4 @@ class Host(Protocol):
         self, session: str, *, through: int, before: int | None = None, messages: int, whole_turn: bool = False
     ) -> Page:
         """Events up to `through`, the last `messages` messages of them; `whole_turn` starts at a turn's beginning."""
-        ...
-
-    async def end_connections(self) -> None:
-        """Ends every connection, so that nothing sent before can still be on its way (design section 3, rule 7)."""
         ...

@@ -4,22 +4,19 @@ Every call is made once. A write whose answer is lost is never repeated here: th
 """
 
 import uuid
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import msgspec
 from anyio import Lock, to_thread
 
-from agentlink.core.host.faults import BadReply, LoginNeeded, Refused, ReplyLost, Unsupported
+from agentlink.core.host.faults import BadReply, LoginNeeded, Refused, ReplyLost, Unreachable, Unsupported
 from agentlink.core.host.values import CreatedSession, ModelCatalog, Page, Preset, SessionState
 from agentlink.core.ids import RequestId, SessionId
 from agentlink.host.cookies import Cookie, CookieFiles, new_binding
 from agentlink.host.http import Exchange, exchange, new_client
 from agentlink.wire import remote
 from agentlink.wire.detect import PROBE_PATHS, Wire, wire_from_probes
-
-T = TypeVar("T")
 
 READ_TIMEOUT_S = 10.0
 WRITE_TIMEOUT_S = 15.0
@@ -83,10 +80,9 @@ class RemoteHost:
         reply = await self._post("session/modelCatalog", {}, cookie, rpc_id="login", timeout_s=READ_TIMEOUT_S)
         return reply.status == 200
 
-    async def end_connections(self) -> None:
-        """Ends every connection: what was sent before has arrived by now or never will."""
+    async def aclose(self) -> None:
+        """Closes the idle connections; nothing may be under way."""
         client, self._client = self._client, None
-        self.wire = None
         if client is not None:
             await client.aclose()
 
@@ -113,29 +109,27 @@ class RemoteHost:
 
     # -- calls
 
-    async def _read(self, method: str, args: dict[str, Any], decode: Callable[[msgspec.Raw], T]) -> T:
+    async def _read(self, method: str, args: dict[str, Any]) -> tuple[msgspec.Raw, int | None]:
         """A call without effect: repeated once when its answer was lost."""
         try:
-            return await self._call(method, args, decode, timeout_s=READ_TIMEOUT_S)
+            return await self._call(method, args, timeout_s=READ_TIMEOUT_S)
         except ReplyLost:
-            await self.end_connections()
-            return await self._call(method, args, decode, timeout_s=READ_TIMEOUT_S)
+            return await self._call(method, args, timeout_s=READ_TIMEOUT_S)
 
-    async def _call(
-        self, method: str, args: dict[str, Any], decode: Callable[[msgspec.Raw], T], *, timeout_s: float
-    ) -> T:
-        value, _ = await self._raw_call(method, args, timeout_s=timeout_s)
-        return decode(value)
-
-    async def _raw_call(self, method: str, args: dict[str, Any], *, timeout_s: float) -> tuple[msgspec.Raw, int | None]:
-        await self.connect()
-        cookie = await self._current_cookie()
+    async def _call(self, method: str, args: dict[str, Any], *, timeout_s: float) -> tuple[msgspec.Raw, int | None]:
+        """One call: its value and the Host's clock. After an exchange that failed, its connection is closed."""
         rpc_id = str(uuid.uuid4())
-        reply = await self._post(method, args, cookie, rpc_id=rpc_id, timeout_s=timeout_s)
-        if reply.status == 401:
-            cookie = await self._renewed_cookie(cookie)
-            # A 401 comes before the Host looks at the call, so sending it again cannot do anything twice.
+        try:
+            await self.connect()
+            cookie = await self._current_cookie()
             reply = await self._post(method, args, cookie, rpc_id=rpc_id, timeout_s=timeout_s)
+            if reply.status == 401:
+                cookie = await self._renewed_cookie(cookie)
+                # A 401 comes before the Host looks at the call, so sending it again cannot do anything twice.
+                reply = await self._post(method, args, cookie, rpc_id=rpc_id, timeout_s=timeout_s)
+        except (Unreachable, ReplyLost):
+            self.wire = None
+            raise
         return self._value(method, reply, rpc_id), reply.host_now_ms
 
     def _value(self, method: str, reply: Exchange, rpc_id: str) -> msgspec.Raw:
@@ -177,29 +171,33 @@ class RemoteHost:
     # -- the port
 
     async def roster(self) -> tuple[Preset, ...]:
-        return await self._read("agentPresets/list", {}, remote.decode_roster)
+        value, _ = await self._read("agentPresets/list", {})
+        return remote.decode_roster(value)
 
     async def create_session(self, session: SessionId, *, cwd: str, preset: str | None) -> CreatedSession:
         request: dict[str, Any] = {"sessionId": session, "cwd": cwd}
         if preset is not None:
             request["agentPreset"] = preset
-        args = {"request": request}
-        return await self._call("session/create", args, remote.decode_created, timeout_s=WRITE_TIMEOUT_S)
+        value, _ = await self._call("session/create", {"request": request}, timeout_s=WRITE_TIMEOUT_S)
+        return remote.decode_created(value)
 
     async def session_state(self, session: str) -> SessionState | None:
-        return await self._read("session/projections", {"request": {"sessionId": session}}, remote.decode_state)
+        value, _ = await self._read("session/projections", {"request": {"sessionId": session}})
+        return remote.decode_state(value)
 
     async def model_catalog(self) -> ModelCatalog:
-        return await self._read("session/modelCatalog", {}, remote.decode_catalog)
+        value, _ = await self._read("session/modelCatalog", {})
+        return remote.decode_catalog(value)
 
     async def send_prompt(self, session: str, *, request: RequestId, prompt: str) -> None:
         content = [{"type": "text", "text": prompt}]
         args = {"request": {"requestId": request, "sessionId": session, "mode": "queue", "content": content}}
-        await self._call("session/prompt", args, remote.decode_accepted, timeout_s=WRITE_TIMEOUT_S)
+        value, _ = await self._call("session/prompt", args, timeout_s=WRITE_TIMEOUT_S)
+        remote.decode_accepted(value)
 
     async def rename(self, session: str, title: str) -> None:
         args = {"request": {"sessionId": session, "title": title}}
-        await self._call("session/rename", args, lambda _: None, timeout_s=WRITE_TIMEOUT_S)
+        await self._call("session/rename", args, timeout_s=WRITE_TIMEOUT_S)
 
     async def page(
         self, session: str, *, through: int, before: int | None = None, messages: int, whole_turn: bool = False
@@ -210,9 +208,5 @@ class RemoteHost:
             request["beforeSeq"] = before
         if whole_turn:
             request["turnWindow"] = {"minMessages": 1, "minTurns": 1}
-        try:
-            value, now = await self._raw_call("session/page", {"request": request}, timeout_s=READ_TIMEOUT_S)
-        except ReplyLost:
-            await self.end_connections()
-            value, now = await self._raw_call("session/page", {"request": request}, timeout_s=READ_TIMEOUT_S)
+        value, now = await self._read("session/page", {"request": request})
         return remote.decode_page(value, host_now_ms=now)

@@ -1,4 +1,7 @@
-"""A disposable real DSH Host: its own home and port, a scripted model, and nothing left at the end."""
+"""A disposable real DSH Host: its own home and port, a scripted model, and nothing left at the end.
+
+For Linux and macOS: the supervision of its processes needs pipes, groups and signals.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,10 @@ class Places:
 
     @property
     def temporary(self) -> Path:
-        """Its `TMPDIR`: the Host unpacks files there that it never removes itself."""
+        """Its `TMPDIR`: the Host unpacks files there that it never removes itself.
+
+        The sandbox shows it to tools read-only, so a tool's own `mktemp` fails in a lab.
+        """
         return self.root / "tmp"
 
     @property
@@ -119,7 +125,7 @@ class LabHost:
 
         `runtime` is another `dsh` command, `patch` the text of an extra profile patch, `flags` go to its
         web app, `holds` are descriptors kept open until its last process is gone. Presets are written
-        only into a home that has none.
+        only into a home that has none; Hosts before 0.2.1 do not start with them, so give those `()`.
         """
         places = Places(root.resolve())
         command = [runtime or find_runtime(), "web"]

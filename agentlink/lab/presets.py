@@ -1,4 +1,4 @@
-"""Presets of a lab Host: rows of its profile patch, a file that the running Host picks up live.
+"""Presets of a lab Host: rows of its profile patch, a file that a running Host looks at every 2 s.
 
 The Host writes rows of its own into the same file when a model is selected; these functions keep
 what they do not own. The file is JSON, which is YAML too.
@@ -97,6 +97,6 @@ def write_presets(home: Path, presets: Sequence[Preset] = DEFAULT_PRESETS) -> No
 
 
 def write_changeable(home: Path, state: ChangeableState) -> None:
-    """Put the changeable preset of the default ones into a state, under a running Host."""
+    """Put the changeable preset of the default ones into a state; wait until the roster shows it."""
     changeable = changed(state)
     write_presets(home, (TEAM, BROKEN) if changeable is None else (TEAM, BROKEN, changeable))

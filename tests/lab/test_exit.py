@@ -59,8 +59,7 @@ def fake_runtime(directory: Path) -> str:
 
 
 def assert_nothing_is_left(started: Started, root: Path) -> None:
-    for pid in started.pids:
-        until(lambda pid=pid: True if is_gone(pid) else None, timeout_s=10)
+    until(lambda: True if all(is_gone(pid) for pid in started.pids) else None, timeout_s=10)
     until(lambda: True if not Path(started.directory).exists() else None, timeout_s=10)
     assert list(root.glob("lab-*")) == []
 

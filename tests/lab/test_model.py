@@ -28,7 +28,7 @@ def text(response: httpx.Response) -> str:
 
 
 def stop_reason(response: httpx.Response) -> str:
-    return next(f["delta"]["stop_reason"] for f in data(response) if f["type"] == "message_delta")
+    return str(next(f["delta"]["stop_reason"] for f in data(response) if f["type"] == "message_delta"))
 
 
 def test_text_of_any_script_survives_the_pieces(model: LabModel) -> None:

@@ -93,6 +93,8 @@ class LaunchRecovered(Fact, frozen=True, tag="launch/recovered"):
     """A new attempt uses the unprompted session of the attempt before; nothing is chosen anew."""
 
     attempt: int
+    resolved: str | None = None
+    """The preset that the session has now, read for this attempt."""
     binding: str | None = None
 
 

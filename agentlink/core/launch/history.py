@@ -96,7 +96,7 @@ def route_record(lines: Sequence[Recorded]) -> RouteRecord | None:
         route_rule_id=launch.rule,
         requested_preset=launch.preset or launch.asked_preset,
         resolved_preset=launch.resolved,
-        verification=_verification(launch),
+        verification=verification_of(launch),
         launch_stage=stage,
         prompt_sent=launch.state == machine.PROMPT_SENT,
         failure_code=launch.code,
@@ -120,7 +120,8 @@ def _record_stage(
             return None
 
 
-def _verification(launch: Launch) -> Literal["not-required", "verified", "unavailable", "failed"]:
+def verification_of(launch: Launch) -> Literal["not-required", "verified", "unavailable", "failed"]:
+    """How the resolved preset compares with the one asked, as far as it was compared (003 FR-06, FR-12)."""
     if launch.code == "resolved_preset_mismatch":
         return "failed"
     if launch.mode == "dsh-default":

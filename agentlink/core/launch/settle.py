@@ -34,12 +34,14 @@ class Look(Enum):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read. Absence counts only when proven (rule 7) on the task's own Host (section 5)."""
+    """What was read. What is not there proves something only once nothing is under way (rule 7), on the task's own
+    Host (section 5)."""
 
     session_exists: bool
     resolved: str | None = None
     found: Found | None = None
-    absence_proven: bool = False
+    nothing_underway: bool = False
+    """The call's connection has ended, and this is the second read since, at least 3 s later."""
     host_proof: Literal["binding", "sibling", "person"] | None = None
     """How the Host was recognised as the task's own; None while it was not."""
     host_now_ms: int | None = None
@@ -105,7 +107,7 @@ def _settle_sent(launch: Launch, seen: Seen) -> tuple[LaunchFact, ...] | None:
 
 
 def _settle_unprompted(launch: Launch, seen: Seen) -> tuple[LaunchFact, ...] | None:
-    if seen.session_exists or launch.session is None or seen.host_proof is None or not seen.absence_proven:
+    if seen.session_exists or launch.session is None or seen.host_proof is None or not seen.nothing_underway:
         return None
     return (SessionLost(session=launch.session, proof=seen.host_proof),)
 
@@ -122,9 +124,9 @@ def _judged(seen: Seen) -> Literal["delivered", "accepted", "discarded", "consum
         case "waiting" | "claimed":
             return "accepted"
         case "removed":
-            return "discarded" if _old_enough(seen) else None
+            return "discarded" if _old_enough(seen) and seen.nothing_underway else None
         case "consumed":
-            return "consumed" if _old_enough(seen) else None
+            return "consumed" if _old_enough(seen) and seen.nothing_underway else None
         case "absent":
             return "absent" if _proven_absent(seen) else None
 
@@ -142,7 +144,7 @@ def _old_enough(seen: Seen) -> bool:
 
 
 def _proven_absent(seen: Seen) -> bool:
-    return seen.absence_proven and seen.host_proof is not None
+    return seen.nothing_underway and seen.host_proof is not None
 
 
 def _failed(launch: Launch, code: Code) -> LaunchFailed:

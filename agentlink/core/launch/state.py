@@ -188,6 +188,7 @@ def _evolve(launch: Launch, fact: LaunchFact, state: str) -> Launch:
                 state=state,
                 attempt=fact.attempt,
                 binding=fact.binding or launch.binding,
+                resolved=fact.resolved,
                 claim_held=True,
                 verification=None,
                 request=None,

@@ -1,0 +1,59 @@
+"""Whether the Host can be used now: read-only, and an answer in every case (003 FR-03: down is not "no route")."""
+
+from agentlink.app.results import FailureInfo, HostStatus, PresetRow
+from agentlink.app.runtime import Runtime
+from agentlink.core.errors import Failure
+from agentlink.core.host.faults import HostFault, LoginNeeded
+from agentlink.core.launch.decide import stop_for_fault
+from agentlink.core.redact import redact
+
+_PROBE_SESSION = "session-agentlink-probe"
+
+
+async def host_status(runtime: Runtime) -> HostStatus:
+    """Availability, wire, login and presets; never raises for anything that the Host does."""
+    host = runtime.host
+    try:
+        await host.session_state(_PROBE_SESSION)
+    except HostFault as fault:
+        stop = stop_for_fault(fault)
+        login = "required" if isinstance(fault, LoginNeeded) else "unknown"
+        if isinstance(fault, LoginNeeded) and fault.expired:
+            login = "expired"
+        return HostStatus(
+            availability=stop.code.value,
+            origin=host.origin,
+            wire=host.wire,
+            login=login,
+            failure=_info(Failure(stop.code, stop.message)),
+        )
+    login = "none" if host.binding is None else "accepted"
+    try:
+        roster = await host.roster()
+    except HostFault as fault:
+        stop = stop_for_fault(fault)
+        return HostStatus(
+            availability="connected",
+            origin=host.origin,
+            wire=host.wire,
+            login=login,
+            failure=_info(Failure(stop.code, f"the preset roster cannot be read: {stop.message}"), stop.host_code),
+        )
+    return HostStatus(
+        availability="connected",
+        origin=host.origin,
+        wire=host.wire,
+        login=login,
+        presets=tuple(
+            PresetRow(
+                id=redact(preset.id, limit=80),
+                is_default=preset.is_default,
+                broken=None if preset.broken is None else redact(preset.broken, limit=160),
+            )
+            for preset in roster[:50]
+        ),
+    )
+
+
+def _info(failure: Failure, host_code: str | None = None) -> FailureInfo:
+    return FailureInfo(code=failure.code.value, message=failure.message, next=failure.next_step, host_code=host_code)

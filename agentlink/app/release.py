@@ -1,0 +1,58 @@
+"""Giving a workspace claim back (design section 6). The task on the Host is not touched."""
+
+from agentlink.app.attempt import Attempt
+from agentlink.app.look import find_task, settle_task
+from agentlink.app.results import Released, claim_info
+from agentlink.app.runtime import Runtime
+from agentlink.app.status import task_status
+from agentlink.core.errors import Code, Failure
+from agentlink.core.facts.work import ClaimReleased
+from agentlink.core.host.timeline import FINISHED
+from agentlink.core.ids import TaskId
+
+
+async def release_workspace(runtime: Runtime, task: TaskId, *, force: bool = False) -> Released:
+    """Frees the task's claim. Raises Failure workspace_claim_missing, task_busy (without force) or journal_*.
+
+    A launch that is neither confirmed nor failed counts as busy; so does a task whose turn is not known to be over.
+    """
+    view, _ = await settle_task(runtime, await find_task(runtime, task))
+    if not view.launch.claim_held:
+        raise _missing(view.launch.state, view.task, view.launch.session, view.launch.prompt_sent)
+    if not force:
+        await _refuse_if_busy(runtime, task)
+    async with runtime.store.drive(task):
+        attempt = Attempt(runtime, await find_task(runtime, task))
+        launch = attempt.launch
+        if not launch.claim_held:
+            raise _missing(launch.state, task, launch.session, launch.prompt_sent)
+        if not force and not launch.settled:
+            raise attempt.failure(Code.TASK_BUSY, "the launch is not settled yet")
+        await attempt.record(ClaimReleased(forced=force))
+        return Released(task_id=task, claim=claim_info(attempt.launch))
+
+
+async def _refuse_if_busy(runtime: Runtime, task: TaskId) -> None:
+    status = await task_status(runtime, task)
+    if status.launch.confirmed and (status.execution in FINISHED or status.availability == "session_not_found"):
+        return
+    raise Failure(
+        Code.TASK_BUSY,
+        f"the task is {status.execution} (launch {status.launch.stage}, Host {status.availability})",
+        stage=status.launch.stage,
+        task=task,
+        session=status.session_id,
+        prompt_sent=status.launch.prompt_sent,
+        details={"execution": status.execution, "availability": status.availability},
+    )
+
+
+def _missing(stage: str, task: str, session: str | None, prompt_sent: bool | None) -> Failure:  # noqa: FBT001
+    return Failure(
+        Code.WORKSPACE_CLAIM_MISSING,
+        "the task holds no workspace claim",
+        stage=stage,
+        task=task,
+        session=session,
+        prompt_sent=prompt_sent,
+    )

@@ -1,0 +1,155 @@
+"""What the use cases answer, in the form that MCP and the command line print: camelCase, absent rather than null."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from agentlink.core.host.timeline import Execution
+from agentlink.core.launch.claims import CLAIM_NOTICE
+from agentlink.core.launch.history import RouteRecord
+from agentlink.core.launch.state import Launch
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Base of every result."""
+
+
+class Routing(Result, frozen=True, kw_only=True):
+    """How the preset was chosen and what the Host resolved (003 FR-08)."""
+
+    mode: Literal["automatic", "manual", "dsh-default"]
+    requested_preset: str | None = None
+    resolved_preset: str | None = None
+    verification: str
+    reason: str | None = None
+
+
+class LaunchBrief(Result, frozen=True, kw_only=True):
+    """Where the launch stands; `promptSent` is null while unknown."""
+
+    stage: str
+    prompt_sent: bool | None
+
+
+class ClaimInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The workspace claim, and what it is not: the notice is never left out."""
+
+    mode: str
+    cwd: str
+    held: bool
+    notice: str = CLAIM_NOTICE
+
+
+class Delegated(Result, frozen=True, kw_only=True):
+    """The answer to a delegation."""
+
+    task_id: str
+    session_id: str | None = None
+    launch: LaunchBrief
+    routing: Routing
+    claim: ClaimInfo
+    repeated: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+class PathStage(Result, frozen=True, kw_only=True):
+    """One replayed stage; `attempt` is left out for the first."""
+
+    stage: str
+    at: str
+    attempt: int = 1
+
+
+class LaunchDetail(Result, frozen=True, kw_only=True):
+    """The replayed launch: where it stands, whether that is final, how it got there, and its route record."""
+
+    stage: str
+    prompt_sent: bool | None
+    confirmed: bool = False
+    attempt: int = 1
+    path: tuple[PathStage, ...] = ()
+    record: RouteRecord | None = None
+
+
+class FailureInfo(Result, frozen=True, kw_only=True):
+    """Why a launch failed, or why its fate cannot be told now."""
+
+    code: str
+    next: str
+    stage: str | None = None
+    host_code: str | None = None
+    message: str | None = None
+
+
+class TaskStatus(Result, frozen=True, kw_only=True):
+    """One task: its launch replayed from the journal, its conversation read from the Host."""
+
+    task_id: str
+    session_id: str | None = None
+    availability: str
+    execution: Execution
+    launch: LaunchDetail
+    claim: ClaimInfo
+    waiting_prompts: int = 0
+    final_message: str | None = None
+    final_message_missing: str | None = None
+    error_code: str | None = None
+    failure: FailureInfo | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class TaskRow(Result, frozen=True, kw_only=True):
+    """One line of a list: journal facts only."""
+
+    task_id: str
+    stage: str
+    cwd: str
+    preset: str | None = None
+    code: str | None = None
+    claim_held: bool = False
+    unfinished: bool = False
+    created_at: str
+
+
+class TaskList(Result, frozen=True, kw_only=True):
+    """Tasks, newest first; `next` goes into `before` for the page after this one."""
+
+    tasks: tuple[TaskRow, ...]
+    next: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class Released(Result, frozen=True, kw_only=True):
+    """The answer to a release."""
+
+    task_id: str
+    claim: ClaimInfo
+
+
+class PresetRow(Result, frozen=True, kw_only=True):
+    """One preset of the live roster."""
+
+    id: str
+    is_default: bool = False
+    broken: str | None = None
+
+
+class HostStatus(Result, frozen=True, kw_only=True):
+    """Whether the Host can be used now, and if not, why and what to do."""
+
+    availability: str
+    origin: str
+    wire: str | None = None
+    login: str
+    automatic_routing: bool = False
+    presets: tuple[PresetRow, ...] = ()
+    failure: FailureInfo | None = None
+    details: dict[str, Any] | None = None
+
+
+def claim_info(launch: Launch) -> ClaimInfo:
+    return ClaimInfo(mode=launch.claim_mode, cwd=launch.cwd, held=launch.claim_held)
+
+
+def launch_brief(launch: Launch) -> LaunchBrief:
+    return LaunchBrief(stage=launch.state, prompt_sent=launch.prompt_sent)

@@ -1,0 +1,98 @@
+"""Builds everything once: settings, journal, Host. What is broken is reported by the call that needs it."""
+
+import hashlib
+import hmac
+import os
+import secrets
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agentlink.app.ports import Host, Store
+from agentlink.app.settings import HOST_LABEL, Settings, load_settings
+from agentlink.app.to_the_end import ToTheEnd
+from agentlink.core.errors import Code, Failure
+from agentlink.core.ids import SessionId, TaskId, make_task_id
+from agentlink.files.private import create_private, ensure_private_dir, read_private
+from agentlink.host.client import RemoteHost
+from agentlink.host.cookies import CookieFiles
+from agentlink.journal.store import FileStore
+
+
+def utc_now() -> str:
+    """Now, as journal lines write it: UTC with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def new_task_id() -> TaskId:
+    return make_task_id(secrets.token_bytes(6))
+
+
+def new_session_id() -> SessionId:
+    return SessionId(f"session-{uuid.uuid4()}")
+
+
+class Runtime:
+    """What every use case works with. Tests replace store, host, ids or clock."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        host: Host,
+        secret: Callable[[], bytes],
+        task_ids: Callable[[], TaskId] = new_task_id,
+        session_ids: Callable[[], SessionId] = new_session_id,
+    ) -> None:
+        self.store = store
+        self.host = host
+        self.new_task_id = task_ids
+        self.new_session_id = session_ids
+        self.to_the_end = ToTheEnd()
+        self._secret = secret
+
+    def key_digest(self, key: str) -> str:
+        """What stands for a request key in the journal."""
+        return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+
+    def input_digest(self, parts: tuple[str | None, ...]) -> str:
+        """Stands for a whole request: keyed with the home's secret, so that no guess at a prompt can be checked."""
+        text = "\0".join("" if part is None else f"{len(part)}:{part}" for part in parts)
+        return hmac.new(self._secret(), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:32]
+
+
+def open_runtime(environment: Mapping[str, str] | None = None) -> Runtime:
+    """The runtime of this environment. Raises Failure invalid_request for a broken setting; touches no Host."""
+    settings = load_settings(os.environ if environment is None else environment)
+    return Runtime(
+        store=FileStore(settings.home, clock=utc_now),
+        host=open_host(settings),
+        secret=lambda: home_secret(settings.home),
+    )
+
+
+def open_host(settings: Settings) -> RemoteHost:
+    """The Host of these settings, not yet connected."""
+    return RemoteHost(
+        label=HOST_LABEL,
+        origin=settings.address.origin,
+        cookies=CookieFiles(settings.home / "cookies"),
+        launch_token=settings.address.token,
+    )
+
+
+def home_secret(home: Path) -> bytes:
+    """The home's own random key, made at first use. Raises Failure journal_unwritable."""
+    path = home / "secret"
+    try:
+        found = read_private(path)
+        if found is None:
+            ensure_private_dir(home)
+            create_private(path, secrets.token_bytes(32))
+            found = read_private(path)
+    except OSError as error:
+        raise Failure(Code.JOURNAL_UNWRITABLE, f"the state home cannot be used: {error}") from error
+    if found is None or len(found) < 32:
+        raise Failure(Code.JOURNAL_UNWRITABLE, f"{path} is damaged; move it away to get a new one")
+    return found

@@ -1,0 +1,102 @@
+"""Settling a launch whose driver is gone, by reading the Host: never by calling again (design section 3)."""
+
+import time
+from typing import Literal, Protocol
+
+import anyio
+from msgspec.structs import replace
+
+from agentlink.app.ports import Rule
+from agentlink.app.read_log import standing_of
+from agentlink.app.runtime import Runtime
+from agentlink.core.facts.launch import LaunchFact
+from agentlink.core.facts.work import ClaimReleased
+from agentlink.core.host.faults import HostFault
+from agentlink.core.launch.settle import Look, Seen, settlement
+from agentlink.core.launch.state import Launch
+
+QUIET_S = 3.0
+"""How long after a call's connection ended its absence on the Host becomes proof (rule 7)."""
+
+HostProof = Literal["binding", "sibling", "person"]
+
+
+class Records(Protocol):
+    """What settling needs of a driver: the launch as it stands, and a way to append."""
+
+    launch: Launch
+
+    async def record(self, *facts: LaunchFact | ClaimReleased, rule: Rule | None = None) -> None: ...
+
+
+async def settle_attempt(runtime: Runtime, attempt: Records, *, quiet_since: float) -> HostFault | None:
+    """Appends every fact that the Host's state proves; the fault, if the Host could not be read.
+
+    `quiet_since` is the monotonic time, in seconds, at which the connection of the last call had certainly ended.
+    The task lock is held. Raises Failure when a fact cannot be written.
+    """
+    while True:
+        step = settlement(attempt.launch, None)
+        if step is None:
+            return None
+        if not isinstance(step, Look):
+            await attempt.record(*step)
+            continue
+        try:
+            facts = await facts_from_host(runtime, attempt.launch, step, quiet_since=quiet_since)
+        except HostFault as fault:
+            return fault
+        if facts is None:
+            return None
+        await attempt.record(*facts)
+
+
+async def facts_from_host(
+    runtime: Runtime, launch: Launch, look: Look, *, quiet_since: float
+) -> tuple[LaunchFact, ...] | None:
+    """What the Host proves about an intent; None when it proves nothing. Raises HostFault.
+
+    Takes up to QUIET_S seconds when only time can tell that nothing is on its way any more.
+    """
+    seen = await _look(runtime, launch, look)
+    facts = _facts(launch, seen)
+    if facts is not None or _facts(launch, replace(seen, nothing_underway=True)) is None:
+        return facts
+    # Only that nothing is on its way any more is missing: wait until that is certain, and read once more.
+    await anyio.sleep(max(0.0, quiet_since + QUIET_S - time.monotonic()))
+    return _facts(launch, replace(await _look(runtime, launch, look), nothing_underway=True))
+
+
+def _facts(launch: Launch, seen: Seen) -> tuple[LaunchFact, ...] | None:
+    step = settlement(launch, seen)
+    return None if isinstance(step, Look) else step
+
+
+async def _look(runtime: Runtime, launch: Launch, look: Look) -> Seen:
+    host = runtime.host
+    session = launch.session or launch.intended_session or ""
+    state = await host.session_state(session)
+    if state is None:
+        return Seen(session_exists=False, host_proof=await prove_host(runtime, launch, session))
+    proof: HostProof = "sibling"
+    if look is Look.SESSION or launch.request is None:
+        return Seen(session_exists=True, resolved=state.preset, host_proof=proof)
+    found, now = await standing_of(host, session, launch.request, last_seq=state.last_seq)
+    return Seen(session_exists=True, resolved=state.preset, found=found, host_proof=proof, host_now_ms=now)
+
+
+async def prove_host(runtime: Runtime, launch: Launch, session: str) -> HostProof | None:
+    """How the Host that just answered is recognised as the task's own; None when it is not (design section 5).
+
+    The login's cookie is signed with a secret of one Host's home, so the same login accepted again is that Host;
+    after a new login, another session of ours that the Host still has proves it.
+    """
+    host = runtime.host
+    if launch.origin != host.origin:
+        return None
+    if launch.binding is not None and launch.binding == host.binding:
+        return "binding"
+    for other in await runtime.store.sibling_sessions(host=launch.host, origin=launch.origin, but=session):
+        if await host.session_state(other) is not None:
+            return "sibling"
+    return None

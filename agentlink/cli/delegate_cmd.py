@@ -1,0 +1,89 @@
+"""`delegate`: hand a task to the Host, and follow it to the end of its turn when asked."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agentlink.cli.output import EXIT_NOT_COMPLETED, json_option, print_json, run_async, say
+from agentlink.core.errors import Code, Failure
+
+
+def read_prompt(argument: str | None, file: str | None) -> str:
+    """The prompt, byte for byte: from the argument, a file, or standard input (`-`). Raises Failure."""
+    if (argument is None) == (file is None):
+        raise click.UsageError("give the prompt as an argument, as --prompt-file FILE, or - for standard input")
+    if argument is not None and argument != "-":
+        return argument
+    try:
+        if argument == "-" or file == "-":
+            data = sys.stdin.buffer.read()
+        else:
+            data = Path(str(file)).read_bytes()
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Failure(Code.INVALID_REQUEST, "the prompt is not UTF-8 text", details={"argument": "prompt"}) from None
+    except OSError as error:
+        reason = f"the prompt file cannot be read: {error.strerror}"
+        raise Failure(Code.INVALID_REQUEST, reason, details={"argument": "prompt-file"}) from None
+
+
+@click.command("delegate")
+@click.argument("prompt", required=False)
+@click.option("--cwd", required=True, help="Working directory of the task.")
+@click.option("--preset", help="DSH preset id; without it the Host's default.")
+@click.option("--prompt-file", metavar="F", help="Read the prompt from this file (- for standard input).")
+@click.option(
+    "--workspace-mode",
+    type=click.Choice(["exclusive-write", "read-only"]),
+    default="exclusive-write",
+    show_default=True,
+    help="Cooperative claim on the directory; it does not control the DSH sandbox.",
+)
+@click.option("--title", help="Title of the session.")
+@click.option("--request-key", help="Your own id for this request: repeating it never starts a second task.")
+@click.option("--wait", is_flag=True, help="Follow the task to the end of its turn and print the final message.")
+@json_option
+def delegate_command(prompt: str | None, prompt_file: str | None, *, wait: bool, as_json: bool, **options: Any) -> int:
+    """Hand PROMPT (or - for standard input) to the Host."""
+    from agentlink.app.delegate import DelegateRequest, delegate
+    from agentlink.app.runtime import open_runtime
+    from agentlink.cli.follow import follow
+
+    request = DelegateRequest(
+        prompt=read_prompt(prompt, prompt_file),
+        cwd=options["cwd"],
+        preset=options["preset"],
+        claim=options["workspace_mode"],
+        title=options["title"],
+        request_key=options["request_key"],
+        root=Path.cwd(),
+    )
+
+    async def work() -> Any:
+        runtime = open_runtime()
+        answer = await delegate(runtime, request)
+        if not wait:
+            return answer
+        if not as_json:
+            say(f"task {answer.task_id}, session {answer.session_id}")
+        return await follow(runtime, answer.task_id, say=None if as_json else say)
+
+    answer = run_async(work)
+    if as_json:
+        print_json(answer)
+    elif wait:
+        _show_end(answer)
+    else:
+        from agentlink.cli.render import show_delegated
+
+        show_delegated(answer)
+    return EXIT_NOT_COMPLETED if wait and answer.execution != "turn_completed" else 0
+
+
+def _show_end(status: Any) -> None:
+    if status.final_message is not None:
+        click.echo(status.final_message)
+    if status.execution != "turn_completed":
+        say(f"the turn did not complete: {status.execution}" + (f" ({status.error_code})" if status.error_code else ""))

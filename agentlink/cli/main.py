@@ -1,0 +1,77 @@
+"""The command group. Each command lives in a module of its own, imported only when it runs."""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from agentlink import __version__
+from agentlink.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, report_failure, report_usage, tolerant_streams
+from agentlink.core.errors import Failure
+
+COMMANDS = {
+    "delegate": ("delegate_cmd", "Hand a task to the Host."),
+    "demo": ("demo_cmd", "See one delegation happen on a disposable real Host."),
+    "doctor": ("doctor_cmd", "Check settings, home, journal, Host and login."),
+    "journal": ("journal_cmd", "Show or verify the journal."),
+    "list": ("tasks_cmd", "List tasks, newest first."),
+    "login": ("login_cmd", "Log in to a Host with the address it printed."),
+    "release": ("tasks_cmd", "Give a task's workspace claim back."),
+    "serve": ("serve_cmd", "Serve the MCP tools over standard input and output."),
+    "statechart": ("statechart_cmd", "Export the launch machine as diagrams."),
+    "status": ("tasks_cmd", "Show one task."),
+}
+
+
+class LazyGroup(click.Group):
+    """Knows every command's name and help line without importing it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"agentlink.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="agentlink")
+def agentlink() -> None:
+    """Hand a coding task to a DSH Web Host and never lose it."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line and gives its exit status: 0, 1 failure, 2 usage, 3 turn not completed, 130 interrupt."""
+    as_json = "--json" in arguments
+    tolerant_streams()
+    try:
+        status = agentlink.main(list(arguments), prog_name="agentlink", standalone_mode=False)
+        sys.stdout.flush()
+    except Failure as failure:
+        return report_failure(failure, as_json=as_json)
+    except click.ClickException as error:
+        return report_usage(error, as_json=as_json)
+    except (KeyboardInterrupt, click.Abort):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        return _reader_has_gone()
+    return status if isinstance(status, int) else 0
+
+
+def _reader_has_gone() -> int:
+    """The reader of our output stopped: end quietly, as other tools in a pipe do."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    return 128 + 13
+
+
+__all__ = ["EXIT_USAGE", "agentlink", "run"]

@@ -1,0 +1,86 @@
+"""Output for pipes: one JSON document on stdout, people's text elsewhere, exit statuses."""
+
+import io
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from agentlink.core.errors import Code, Failure, envelope
+
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_NOT_COMPLETED = 3
+"""The command worked, but the agent's turn did not end as completed."""
+EXIT_INTERRUPTED = 130
+
+T = TypeVar("T")
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+
+
+def tolerant_streams() -> None:
+    """Lets any character be printed in any terminal: what it cannot show becomes an escape, never a crash."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def print_json(value: Any) -> None:
+    """One document in UTF-8, whatever the terminal's encoding is."""
+    data = msgspec.json.encode(value) + b"\n"
+    sys.stdout.flush()
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:
+        sys.stdout.write(data.decode())
+    else:
+        buffer.write(data)
+        buffer.flush()
+
+
+def say(text: str) -> None:
+    """A line for a person who watches: never on stdout."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def report_failure(failure: Failure, *, as_json: bool) -> int:
+    """Prints the failure and gives the exit status."""
+    if as_json:
+        print_json(envelope(failure))
+        return EXIT_FAILURE
+    say(f"error: {failure.message}  [{failure.code.value}]")
+    facts = [
+        f"stage {failure.stage}" if failure.stage else "",
+        f"task {failure.task}" if failure.task else "",
+        f"session {failure.session}" if failure.session else "",
+        {True: "the prompt was sent", False: "nothing was sent", None: "whether the prompt was sent is unknown"}[
+            failure.prompt_sent
+        ],
+    ]
+    say("  " + ", ".join(fact for fact in facts if fact))
+    for name, value in (failure.details or {}).items():
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+        say(f"  {name}: {shown}")
+    say(f"  next: {failure.next_step}")
+    return EXIT_FAILURE
+
+
+def report_usage(error: click.ClickException, *, as_json: bool) -> int:
+    """Prints what is wrong with the command line itself."""
+    if as_json:
+        print_json(envelope(Failure(Code.INVALID_REQUEST, error.format_message())))
+    else:
+        error.show(file=sys.stderr)
+    return EXIT_USAGE
+
+
+def run_async(work: Callable[[], Awaitable[T]]) -> T:
+    """Runs one use case to its end in an event loop of its own."""
+    import anyio
+
+    async def call() -> T:
+        return await work()
+
+    return anyio.run(call)

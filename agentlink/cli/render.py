@@ -1,0 +1,122 @@
+"""Results for people: the only module that imports rich."""
+
+import sys
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agentlink.app.results import Delegated, FailureInfo, HostStatus, TaskList, TaskStatus
+
+_COLOURS = {
+    "turn_completed": "green",
+    "prompt-sent": "green",
+    "launch-failed": "red",
+    "failed": "red",
+    "running": "yellow",
+}
+
+
+def console() -> Console:
+    """Writes to stdout; plain when piped."""
+    return Console(file=sys.stdout, highlight=False, soft_wrap=True)
+
+
+def _coloured(text: str) -> Text:
+    return Text(text, style=_COLOURS.get(text, ""))
+
+
+def _grid(rows: list[tuple[str, str | Text]]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column()
+    for name, value in rows:
+        grid.add_row(name, Text(value) if isinstance(value, str) else value)
+    return grid
+
+
+def show_delegated(answer: Delegated) -> None:
+    """A delegation that was accepted."""
+    routing = answer.routing
+    rows: list[tuple[str, str | Text]] = [
+        ("task", answer.task_id),
+        ("session", answer.session_id or "none"),
+        ("launch", _coloured(answer.launch.stage)),
+        ("preset", f"{routing.resolved_preset or 'unknown'} ({routing.mode}, {routing.verification})"),
+        ("claim", f"{answer.claim.mode} on {answer.claim.cwd}"),
+        ("", f"({answer.claim.notice})"),
+    ]
+    if answer.repeated:
+        rows.append(("repeated", "this request key had started the task before"))
+    rows += [("warning", warning) for warning in answer.warnings]
+    console().print(_grid(rows))
+
+
+def show_status(status: TaskStatus) -> None:
+    """One task, its stages and its final message."""
+    out = console()
+    record = status.launch.record
+    rows: list[tuple[str, str | Text]] = [
+        ("task", status.task_id),
+        ("session", status.session_id or "none"),
+        ("execution", _coloured(status.execution)),
+        ("Host", status.availability),
+        ("launch", _coloured(status.launch.stage)),
+        ("prompt sent", {True: "yes", False: "no", None: "unknown"}[status.launch.prompt_sent]),
+    ]
+    if record is not None:
+        rows.append(("preset", f"{record.resolved_preset or 'unknown'} ({record.verification})"))
+    held = "held" if status.claim.held else "released"
+    rows += [("claim", f"{status.claim.mode} on {status.claim.cwd}, {held}"), ("", f"({status.claim.notice})")]
+    out.print(_grid(rows))
+    for stage in status.launch.path:
+        again = "" if stage.attempt == 1 else f"  (attempt {stage.attempt})"
+        out.print(Text(f"  {stage.at}  {stage.stage}{again}"))
+    show_failure_info(status.failure)
+    if status.final_message is not None:
+        out.print()
+        out.print(Text(status.final_message))
+    elif status.final_message_missing:
+        out.print(Text(f"no final message: {status.final_message_missing}", style="dim"))
+
+
+def show_failure_info(failure: FailureInfo | None) -> None:
+    """Why it failed and what is safe to do."""
+    if failure is None:
+        return
+    out = console()
+    text = failure.code if failure.message is None else f"{failure.code}: {failure.message}"
+    out.print(Text(text, style="red"))
+    out.print(Text(f"next: {failure.next}"))
+
+
+def show_list(page: TaskList) -> None:
+    """A page of tasks."""
+    out = console()
+    table = Table(box=None, pad_edge=False)
+    for column in ("task", "stage", "preset", "claim", "began", "directory"):
+        table.add_column(column, overflow="fold", no_wrap=column in ("task", "stage", "began"))
+    for row in page.tasks:
+        stage = row.stage if row.code is None else f"{row.stage} ({row.code})"
+        began = row.created_at[:19].replace("T", " ")
+        table.add_row(row.task_id, stage, row.preset or "-", "held" if row.claim_held else "-", began, Text(row.cwd))
+    out.print(table if page.tasks else Text("no tasks"))
+    for warning in page.warnings:
+        out.print(Text(f"warning: {warning}", style="red"))
+    if page.next is not None:
+        out.print(Text(f"more: agentlink list --before {page.next}", style="dim"))
+
+
+def show_host(status: HostStatus) -> None:
+    """The Host and its presets."""
+    rows: list[tuple[str, str | Text]] = [
+        ("Host", status.origin),
+        ("availability", _coloured(status.availability)),
+        ("wire", status.wire or "unknown"),
+        ("login", status.login),
+    ]
+    for preset in status.presets:
+        state = f"broken: {preset.broken}" if preset.broken else ("default" if preset.is_default else "usable")
+        rows.append(("preset", f"{preset.id}  ({state})"))
+    console().print(_grid(rows))
+    show_failure_info(status.failure)

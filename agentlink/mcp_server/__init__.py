@@ -1,0 +1,1 @@
+"""The MCP surface: tools over stdio. Parses, calls one use case, renders."""

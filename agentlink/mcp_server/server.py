@@ -1,0 +1,107 @@
+"""The MCP server over stdio. It starts and lists its tools whatever state Host, settings or journal are in."""
+
+import logging
+import os
+import sys
+from typing import Any
+
+import anyio
+from mcp import types
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
+
+from agentlink import __version__
+from agentlink.app.runtime import Runtime, open_runtime
+from agentlink.core.errors import Code, Failure
+from agentlink.mcp_server import result
+from agentlink.mcp_server.schema import input_schema, parse_arguments
+from agentlink.mcp_server.tools import BY_NAME, TOOLS, ToolSpec
+
+log = logging.getLogger("agentlink.mcp")
+
+INSTRUCTIONS = (
+    "Delegates coding tasks to the user's DSH Web Host. Delegate, then poll dsh_status until execution is no longer "
+    "running. Errors carry code, stage, promptSent and the next safe step; follow `next`."
+)
+
+
+def make_server(runtime: Runtime | None = None) -> Server[Any]:
+    """The server; the runtime is opened by the first call when none is given. Give it a task group by `serving`."""
+    return _Serving(runtime).server
+
+
+class _Serving:
+    def __init__(self, runtime: Runtime | None) -> None:
+        self._runtime = runtime
+        self.group: anyio.abc.TaskGroup | None = None
+        self.server: Server[Any] = Server(
+            "agentlink",
+            version=__version__,
+            instructions=INSTRUCTIONS,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+        )
+
+    @property
+    def launches_running(self) -> int:
+        return 0 if self._runtime is None else self._runtime.to_the_end.running
+
+    def _opened(self) -> Runtime:
+        if self._runtime is None:
+            self._runtime = open_runtime()
+        self._runtime.to_the_end.group = self.group
+        return self._runtime
+
+    async def _list_tools(self, _ctx: Any, _params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[describe(tool) for tool in TOOLS])
+
+    async def _call_tool(self, _ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        tool = BY_NAME.get(params.name)
+        if tool is None:
+            raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name!r}")
+        try:
+            arguments = parse_arguments(tool.arguments, dict(params.arguments or {}))
+            return result.success(await tool.run(self._opened(), arguments))
+        except Failure as failure:
+            return result.error(failure)
+        except Exception as error:
+            log.exception("tool %s failed", tool.name)
+            return result.error(
+                Failure(Code.INTERNAL_ERROR, f"internal error: {type(error).__name__}", prompt_sent=None)
+            )
+
+
+def describe(tool: ToolSpec) -> types.Tool:
+    """The tool as MCP lists it."""
+    return types.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=input_schema(tool.arguments),
+        annotations=types.ToolAnnotations(
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent,
+            open_world_hint=False,
+        ),
+    )
+
+
+async def serve_stdio() -> None:
+    """Serves until standard input ends. A launch that is still running then is left to recovery (rule 12)."""
+    serving = _Serving(None)
+    async with anyio.create_task_group() as group:
+        serving.group = group
+        async with stdio_server() as (read, write):
+            await serving.server.run(read, write, serving.server.create_initialization_options())
+        if serving.launches_running:
+            leave()
+        group.cancel_scope.cancel()
+
+
+def leave() -> None:
+    """Ends the process at once: every fact is on disk already, and nothing is awaited (rule 12)."""
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(0)
