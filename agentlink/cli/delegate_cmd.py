@@ -17,10 +17,8 @@ def read_prompt(argument: str | None, file: str | None) -> str:
     if argument is not None and argument != "-":
         return argument
     try:
-        if argument == "-" or file == "-":
-            data = sys.stdin.buffer.read()
-        else:
-            data = Path(str(file)).read_bytes()
+        from_stdin = "-" in (argument, file)
+        data = sys.stdin.buffer.read() if from_stdin else Path(str(file)).read_bytes()
         return data.decode("utf-8")
     except UnicodeDecodeError:
         raise Failure(Code.INVALID_REQUEST, "the prompt is not UTF-8 text", details={"argument": "prompt"}) from None

@@ -3,12 +3,12 @@
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 
 from agentlink import __version__
-from agentlink.cli.output import EXIT_INTERRUPTED, EXIT_USAGE, report_failure, report_usage, tolerant_streams
+from agentlink.cli.output import EXIT_INTERRUPTED, report_failure, report_usage, tolerant_streams
 from agentlink.core.errors import Failure
 
 COMMANDS = {
@@ -28,17 +28,17 @@ COMMANDS = {
 class LazyGroup(click.Group):
     """Knows every command's name and help line without importing it."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"agentlink.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
@@ -49,12 +49,15 @@ def agentlink() -> None:
     """Hand a coding task to a DSH Web Host and never lose it."""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Runs one command line and gives its exit status: 0, 1 failure, 2 usage, 3 turn not completed, 130 interrupt."""
+def run(arguments: Sequence[str], *, serve: Callable[[], None]) -> int:
+    """Runs one command line and gives its exit status: 0, 1 failure, 2 usage, 3 turn not completed, 130 interrupt.
+
+    `serve` is what the serve command starts.
+    """
     as_json = "--json" in arguments
     tolerant_streams()
     try:
-        status = agentlink.main(list(arguments), prog_name="agentlink", standalone_mode=False)
+        status = agentlink.main(list(arguments), prog_name="agentlink", standalone_mode=False, obj=serve)
         sys.stdout.flush()
     except Failure as failure:
         return report_failure(failure, as_json=as_json)
@@ -72,6 +75,3 @@ def _reader_has_gone() -> int:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     return 128 + 13
-
-
-__all__ = ["EXIT_USAGE", "agentlink", "run"]

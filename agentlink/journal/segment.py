@@ -82,6 +82,23 @@ def line_at(path: Path, offset: int) -> bytes:
         return file.readline().rstrip(b"\n")
 
 
+def last_lines(path: Path, *, end: int, count: int) -> tuple[str, ...]:
+    """The last `count` lines before offset `end`, oldest first. Reads backwards, never the whole file."""
+    data = b""
+    start = end
+    try:
+        with path.open("rb") as file:
+            while start > 0 and data.count(b"\n") <= count:
+                step = min(start, CHUNK)
+                start -= step
+                file.seek(start)
+                data = file.read(step) + data
+    except FileNotFoundError:
+        return ()
+    lines = data.decode("utf-8", "replace").splitlines()
+    return tuple(lines[-count:] if start == 0 or len(lines) > count else lines[1:])
+
+
 def tail_after(path: Path, offset: int) -> bytes:
     """What stands after `offset`, whole lines already read away. Raises OSError."""
     try:

@@ -4,7 +4,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from anyio import to_thread
@@ -25,6 +25,21 @@ from agentlink.journal.locks import JOURNAL_TIMEOUT_S, LockHeld, acquire, journa
 T = TypeVar("T")
 
 _line_decoder = msgspec.json.Decoder(Line)
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What a whole reading of the journal found. `lines` counts the provable ones."""
+
+    file: str
+    lines: int
+    tasks: int
+    bytes: int
+    unfinished_tail: int = 0
+    """Bytes after the last newline: a writer at work, or a torn line that the next append sets aside."""
+    set_aside: tuple[str, ...] = ()
+    code: str | None = None
+    problem: str | None = None
+    damage: dict[str, Any] | None = None
 
 
 class FileStore:
@@ -222,6 +237,45 @@ class FileStore:
         if not rows and self._problem is not None:
             self._refuse_if_unsound()
         return tuple(rows)
+
+    async def verify(self) -> Verified:
+        """Reads the whole journal anew, whatever was read before."""
+
+        def run() -> Verified:
+            with self._mutex:
+                self._ledger = Ledger()
+                self._refresh()
+                ledger = self._ledger
+                tail = segment.tail_after(self._path, ledger.offset) if self._problem is None else b""
+                torn = tuple(sorted(path.name for path in self._directory.glob("*.torn")))
+                failure = self.problem_of(self._problem)
+                return Verified(
+                    file=str(self._path),
+                    lines=ledger.seq,
+                    tasks=len(ledger),
+                    bytes=ledger.offset,
+                    unfinished_tail=len(tail),
+                    set_aside=torn,
+                    code=None if failure is None else failure.code.value,
+                    problem=None if failure is None else failure.message,
+                    damage=None if self._problem is None else msgspec.to_builtins(self._problem),
+                )
+
+        return await to_thread.run_sync(run)
+
+    async def lines(self, *, task: TaskId | None, last: int) -> tuple[str, ...]:
+        """The newest lines as they stand in the file, of one task or of all; at most `last`."""
+
+        def run() -> tuple[str, ...]:
+            with self._mutex:
+                self._refresh()
+                offsets = None if task is None else self._ledger.offsets(task)[-last:]
+                end = self._ledger.offset
+            if offsets is None:
+                return segment.last_lines(self._path, end=end, count=last)
+            return tuple(segment.line_at(self._path, offset).decode() for offset in offsets)
+
+        return await to_thread.run_sync(run)
 
     async def check(self, rule: Callable[[Ledger], None]) -> None:
         await self._query(rule)
