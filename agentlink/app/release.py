@@ -1,5 +1,7 @@
 """Giving a workspace claim back (design section 6). The task on the Host is not touched."""
 
+import anyio
+
 from agentlink.app.attempt import Attempt
 from agentlink.app.look import find_task, settle_task
 from agentlink.app.results import Released, claim_info
@@ -9,6 +11,11 @@ from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.work import ClaimReleased
 from agentlink.core.host.timeline import FINISHED
 from agentlink.core.ids import TaskId
+from agentlink.core.launch.history import TaskView
+
+CONFIRM_WAIT_S = 2.5
+"""A prompt's event must be a second old by the Host's clock, which tells whole seconds."""
+CONFIRM_POLL_S = 0.25
 
 
 async def release_workspace(runtime: Runtime, task: TaskId, *, force: bool = False) -> Released:
@@ -16,7 +23,7 @@ async def release_workspace(runtime: Runtime, task: TaskId, *, force: bool = Fal
 
     A launch that is neither confirmed nor failed counts as busy; so does a task whose turn is not known to be over.
     """
-    view, _ = await settle_task(runtime, await find_task(runtime, task))
+    view = await _confirmed_soon(runtime, await find_task(runtime, task))
     if not view.launch.claim_held:
         raise _missing(view.launch.state, view.task, view.launch.session, view.launch.prompt_sent)
     if not force:
@@ -30,6 +37,16 @@ async def release_workspace(runtime: Runtime, task: TaskId, *, force: bool = Fal
             raise attempt.failure(Code.TASK_BUSY, "the launch is not settled yet")
         await attempt.record(ClaimReleased(forced=force))
         return Released(task_id=task, claim=claim_info(attempt.launch))
+
+
+async def _confirmed_soon(runtime: Runtime, view: TaskView) -> TaskView:
+    """The task after what can be settled; a prompt that was sent a moment ago is given the time to be confirmed."""
+    view, problem = await settle_task(runtime, view)
+    with anyio.move_on_after(CONFIRM_WAIT_S):
+        while problem is None and not view.launch.settled:
+            await anyio.sleep(CONFIRM_POLL_S)
+            view, problem = await settle_task(runtime, view)
+    return view
 
 
 async def _refuse_if_busy(runtime: Runtime, task: TaskId) -> None:

@@ -12,7 +12,9 @@ FILE_MODE = 0o600
 def ensure_private_dir(path: Path) -> Path:
     """The directory, made with mode 0700 (parents too) when it is not there. Raises OSError."""
     if not path.is_dir():
-        path.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        # One by one: mkdir(parents=True) would give the parents the mode of the umask.
+        ensure_private_dir(path.parent)
+        path.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
         fsync_dir(path.parent)
     return path
 
@@ -56,11 +58,11 @@ def create_private(path: Path, data: bytes) -> bool:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
     try:
-        write_all(fd, data)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    try:
+        try:
+            write_all(fd, data)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
         os.link(temporary, path)
     except FileExistsError:
         return False

@@ -25,12 +25,23 @@ WRITE_TIMEOUT_S = 15.0
 class RemoteHost:
     """See `agentlink.app.ports.Host`. One object serves a whole process; its connections are few and shared."""
 
-    def __init__(self, *, label: str, origin: str, cookies: CookieFiles, launch_token: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        label: str,
+        origin: str,
+        cookies: CookieFiles,
+        launch_token: str | None = None,
+        read_timeout_s: float = READ_TIMEOUT_S,
+        write_timeout_s: float = WRITE_TIMEOUT_S,
+    ) -> None:
         self.label = label
         self.origin = origin
         self.wire: Wire | None = None
         self._cookies = cookies
         self._token = launch_token
+        self._read_timeout_s = read_timeout_s
+        self._write_timeout_s = write_timeout_s
         self._client: httpx.AsyncClient | None = None
         self._cookie: Cookie | None = None
         self._login = Lock()
@@ -77,7 +88,7 @@ class RemoteHost:
         return cookie
 
     async def _accepts(self, cookie: Cookie) -> bool:
-        reply = await self._post("session/modelCatalog", {}, cookie, rpc_id="login", timeout_s=READ_TIMEOUT_S)
+        reply = await self._post("session/modelCatalog", {}, cookie, rpc_id="login", timeout_s=self._read_timeout_s)
         return reply.status == 200
 
     async def aclose(self) -> None:
@@ -93,7 +104,7 @@ class RemoteHost:
 
     async def _get(self, path: str, params: dict[str, str] | None = None) -> Exchange:
         client = self._open()
-        return await exchange(client, client.build_request("GET", path, params=params), timeout_s=READ_TIMEOUT_S)
+        return await exchange(client, client.build_request("GET", path, params=params), timeout_s=self._read_timeout_s)
 
     async def _post(
         self, method: str, args: dict[str, Any], cookie: Cookie | None, *, rpc_id: str, timeout_s: float
@@ -112,9 +123,9 @@ class RemoteHost:
     async def _read(self, method: str, args: dict[str, Any]) -> tuple[msgspec.Raw, int | None]:
         """A call without effect: repeated once when its answer was lost."""
         try:
-            return await self._call(method, args, timeout_s=READ_TIMEOUT_S)
+            return await self._call(method, args, timeout_s=self._read_timeout_s)
         except ReplyLost:
-            return await self._call(method, args, timeout_s=READ_TIMEOUT_S)
+            return await self._call(method, args, timeout_s=self._read_timeout_s)
 
     async def _call(self, method: str, args: dict[str, Any], *, timeout_s: float) -> tuple[msgspec.Raw, int | None]:
         """One call: its value and the Host's clock. After an exchange that failed, its connection is closed."""
@@ -178,7 +189,7 @@ class RemoteHost:
         request: dict[str, Any] = {"sessionId": session, "cwd": cwd}
         if preset is not None:
             request["agentPreset"] = preset
-        value, _ = await self._call("session/create", {"request": request}, timeout_s=WRITE_TIMEOUT_S)
+        value, _ = await self._call("session/create", {"request": request}, timeout_s=self._write_timeout_s)
         return remote.decode_created(value)
 
     async def session_state(self, session: str) -> SessionState | None:
@@ -192,12 +203,12 @@ class RemoteHost:
     async def send_prompt(self, session: str, *, request: RequestId, prompt: str) -> None:
         content = [{"type": "text", "text": prompt}]
         args = {"request": {"requestId": request, "sessionId": session, "mode": "queue", "content": content}}
-        value, _ = await self._call("session/prompt", args, timeout_s=WRITE_TIMEOUT_S)
+        value, _ = await self._call("session/prompt", args, timeout_s=self._write_timeout_s)
         remote.decode_accepted(value)
 
     async def rename(self, session: str, title: str) -> None:
         args = {"request": {"sessionId": session, "title": title}}
-        await self._call("session/rename", args, timeout_s=WRITE_TIMEOUT_S)
+        await self._call("session/rename", args, timeout_s=self._write_timeout_s)
 
     async def page(
         self, session: str, *, through: int, before: int | None = None, messages: int, whole_turn: bool = False

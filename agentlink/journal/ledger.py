@@ -34,7 +34,8 @@ class Ledger:
         self._tasks: dict[str, Entry] = {}
         self._order: list[str] = []
         self._keys: dict[str, str] = {}
-        self._holders: set[str] = set()
+        self._holders: dict[str, None] = {}
+        """Ordered, so that every process names the same conflict first."""
 
     def __len__(self) -> int:
         return len(self._order)
@@ -52,6 +53,8 @@ class Ledger:
         known = entry is not None
         if entry is None:
             entry = Entry(len(self._order), line.at)
+        if not line.facts:
+            raise LineDamaged("facts")
         if line.n != len(entry.offsets) + 1:
             raise LineDamaged("n")
         launch = self._folded(entry.launch, line)
@@ -60,12 +63,12 @@ class Ledger:
         if not known:
             self._tasks[task] = entry
             self._order.append(task)
-        if launch.key is not None and isinstance(line.facts[0], LaunchRequested):
+        if launch.key is not None and any(isinstance(fact, LaunchRequested) for fact in line.facts):
             self._keys[launch.key] = task
         if launch.claim_held:
-            self._holders.add(task)
+            self._holders[task] = None
         else:
-            self._holders.discard(task)
+            self._holders.pop(task, None)
 
     @staticmethod
     def _folded(launch: Launch, line: Line) -> Launch:

@@ -2,13 +2,27 @@
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count, takewhile
 from pathlib import Path
 
 import msgspec
 
-from agentlink.core.facts.record import VERSION, AnyFact, Line, LineDamaged, LineNewer, decode_line, encode_line
+from agentlink.core.facts.record import (
+    FIRST_SUM,
+    VERSION,
+    AnyFact,
+    Line,
+    LineDamaged,
+    LineNewer,
+    decode_line,
+    encode_line,
+)
 from agentlink.files.private import FILE_MODE, fsync_dir, write_all
 from agentlink.journal.ledger import Ledger
+
+_SUM_SPAN = len(b'0123456789abcdef"}\n')
 
 CHUNK = 1 << 20
 """Bytes read at once: replay needs memory for one chunk and one line, whatever the journal's size."""
@@ -82,6 +96,15 @@ def line_at(path: Path, offset: int) -> bytes:
         return file.readline().rstrip(b"\n")
 
 
+def verified_line(path: Path, offset: int) -> Line:
+    """The line that starts here, proven again with the sum of the line before it. Raises LineDamaged, OSError."""
+    before = min(offset, _SUM_SPAN)
+    with path.open("rb") as file:
+        file.seek(offset - before)
+        previous = file.read(before)[:16].decode("ascii", "replace") if before else FIRST_SUM
+        return decode_line(file.readline().rstrip(b"\n"), previous, seq=None)[0]
+
+
 def last_lines(path: Path, *, end: int, count: int) -> tuple[str, ...]:
     """The last `count` lines before offset `end`, oldest first. Reads backwards, never the whole file."""
     data = b""
@@ -95,7 +118,8 @@ def last_lines(path: Path, *, end: int, count: int) -> tuple[str, ...]:
                 data = file.read(step) + data
     except FileNotFoundError:
         return ()
-    lines = data.decode("utf-8", "replace").splitlines()
+    # Only the newline ends a line: a path may hold other characters that splitlines would split at.
+    lines = data.decode("utf-8", "replace").split("\n")[:-1]
     return tuple(lines[-count:] if start == 0 or len(lines) > count else lines[1:])
 
 
@@ -119,7 +143,6 @@ def append_line(path: Path, ledger: Ledger, task: str | None, n: int, facts: tup
 
 def append_bytes(path: Path, data: bytes, *, at: int) -> None:
     """Adds bytes at the file's end `at` and flushes them. Raises WriteFailed."""
-    new = not path.exists()
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, FILE_MODE)
     except OSError as error:
@@ -128,29 +151,25 @@ def append_bytes(path: Path, data: bytes, *, at: int) -> None:
         try:
             write_all(fd, data)
         except OSError as error:
-            # Under the lock nobody else has written since, so the half line can go.
-            os.ftruncate(fd, at)
+            # Under the lock nobody else has written since, so the half line can go. If it cannot, the next append
+            # sets it aside.
+            with suppress(OSError):
+                os.ftruncate(fd, at)
             raise WriteFailed(_why(error), may_stand=False) from error
         try:
             os.fsync(fd)
+            if at == 0:
+                fsync_dir(path.parent)
         except OSError as error:
             # After a failed flush the kernel may have dropped the bytes or may still hold them: only a reader can tell.
             raise WriteFailed(_why(error), may_stand=True) from error
     finally:
         os.close(fd)
-    if new:
-        fsync_dir(path.parent)
 
 
 def set_tail_aside(path: Path, tail: bytes, *, offset: int) -> str:
     """Moves an unfinished last line to a file of its own and cuts it off; the name of that file. Raises OSError."""
-    aside = path.with_name(f"{path.stem}.{offset}.torn")
-    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
-    try:
-        write_all(fd, tail)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    aside = next(name for name in _aside_names(path, offset) if _keep(name, tail))
     fsync_dir(path.parent)
     fd = os.open(path, os.O_WRONLY)
     try:
@@ -159,6 +178,35 @@ def set_tail_aside(path: Path, tail: bytes, *, offset: int) -> str:
     finally:
         os.close(fd)
     return aside.name
+
+
+def torn_at(path: Path, offset: int) -> tuple[Path, ...]:
+    """The pieces that were cut off here. While the journal ends at `offset`, no line tells of them yet."""
+    return tuple(takewhile(Path.exists, _aside_names(path, offset)))
+
+
+def _aside_names(path: Path, offset: int) -> Iterator[Path]:
+    yield path.with_name(f"{path.stem}.{offset}.torn")
+    for number in count(2):
+        yield path.with_name(f"{path.stem}.{offset}.{number}.torn")
+
+
+def _keep(aside: Path, tail: bytes) -> bool:
+    """Whether the bytes stand in that file now; an earlier piece in it is never overwritten."""
+    try:
+        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    except FileExistsError:
+        return False
+    try:
+        try:
+            write_all(fd, tail)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError:
+        aside.unlink()
+        raise
+    return True
 
 
 def _why(error: OSError) -> str:

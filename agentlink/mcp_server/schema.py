@@ -32,7 +32,10 @@ def _inlined(node: Any, components: dict[str, Any]) -> Any:
     if "$ref" in node:
         target = components[node["$ref"].removeprefix(_REF)]
         return _inlined({**target, **{key: value for key, value in node.items() if key != "$ref"}}, components)
-    return {key: _inlined(value, components) for key, value in node.items() if key != "default"}
+    plain = {key: _inlined(value, components) for key, value in node.items() if key != "default"}
+    if "enum" in plain and "type" not in plain:
+        plain["type"] = "string"  # all our enumerations are texts, and some callers insist on a type
+    return plain
 
 
 def parse_arguments(arguments: type[T], given: dict[str, Any]) -> T:

@@ -4,7 +4,7 @@ Any bytes give a value, a `Refused`, or `BadReply`; nothing else comes out of he
 """
 
 from itertools import pairwise
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -18,12 +18,15 @@ from agentlink.core.host.values import (
     Preset,
     SessionState,
 )
-from agentlink.wire.remote_events import RawEvent, neutral_event
+from agentlink.wire.remote_events import UNREADABLE, RawEvent, neutral_event
 
 REPORTS_PRESETS = True
 """This generation says which preset a session has; manual mode relies on it (design section 3, rule 4)."""
 
 T = TypeVar("T")
+
+Id = Annotated[str, msgspec.Meta(max_length=200)]
+"""An id that goes into the journal; anything longer is no id but text (design section 3, rule 14)."""
 
 _KINDS: dict[str, RefusalKind] = {
     "agent-preset/not-found": "preset_not_found",
@@ -41,7 +44,8 @@ class _Error(msgspec.Struct):
 
 class _Result(msgspec.Struct):
     ok: bool
-    value: msgspec.Raw = msgspec.Raw(b"null")
+    value: msgspec.Raw = msgspec.Raw(b"")
+    """Absent when the method returns nothing; null is a value, and for a session it means that there is none."""
     error: _Error | None = None
 
 
@@ -63,8 +67,8 @@ class _Presets(msgspec.Struct):
 
 
 class _Created(msgspec.Struct, rename="camel"):
-    session_id: str
-    agent_preset: str | None = None
+    session_id: Id
+    agent_preset: Id | None = None
 
 
 class _Choice(msgspec.Struct):
@@ -94,7 +98,7 @@ class _ListMetadata(msgspec.Struct):
 
 
 class _Projections(msgspec.Struct, rename="camel"):
-    agent_preset: str | None = None
+    agent_preset: Id | None = None
     model_selection: _Selection | None = None
     inbox: dict[str, list[_Waiting]] = {}
     session_list_metadata: _ListMetadata | None = None
@@ -132,7 +136,7 @@ def reply_value(raw: bytes, *, rpc_id: str) -> msgspec.Raw:
     """The value inside a reply. Raises Refused for `ok: false`, BadReply for anything that is no reply to this call."""
     try:
         reply = _reply_decoder.decode(raw)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise BadReply(f"not a Host reply: {error}") from None
     if reply.rpc_id not in (rpc_id, "invalid-request"):
         raise BadReply("the reply belongs to another call")
@@ -154,7 +158,7 @@ def refusal_kind(code: str) -> RefusalKind:
 def _decode(value: msgspec.Raw, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(value, type=kind)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise BadReply(f"unexpected answer: {error}") from None
 
 
@@ -203,6 +207,8 @@ def decode_catalog(value: msgspec.Raw) -> ModelCatalog:
 def decode_page(value: msgspec.Raw, *, host_now_ms: int | None) -> Page:
     """The answer of `session/page`. Raises BadReply when the events are not contiguous."""
     page = _decode(value, _Page)
+    if any(record.type == "event" and record.event is None for record in page.records):
+        raise BadReply("a history page with an empty record")
     events: list[Event] = [neutral_event(record.event) for record in page.records if record.event is not None]
     if any(after.seq != before.seq + 1 for before, after in pairwise(events)):
         raise BadReply("a history page with a gap")

@@ -1,6 +1,6 @@
 """Session events of the "remote" wire as core's neutral events (dsh-wire section 6). Unknown ones become OtherEvent."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -18,6 +18,12 @@ from agentlink.core.host.values import (
     TurnStarted,
     UserMessage,
 )
+
+
+UNREADABLE = (msgspec.MsgspecError, RecursionError)
+"""What decoding raises: JSON nested some thousand levels deep ends in the second."""
+
+Index = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class RawEvent(msgspec.Struct):
@@ -53,8 +59,8 @@ class _Assistant(msgspec.Struct):
 
 class _Spliced(msgspec.Struct, rename="camel"):
     target: str
-    start: int = 0
-    removed_count: int = 0
+    start: Index = 0
+    removed_count: Index = 0
     inserted: list[_Message] = []
     outcome: str | None = None
 
@@ -98,7 +104,7 @@ def neutral_event(raw: RawEvent) -> Event:
     """The event in core's terms. Raises BadReply when a known event lacks what every version of it has."""
     try:
         return _translate(raw)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise BadReply(f"event {raw.seq} ({raw.type}): {error}") from None
 
 

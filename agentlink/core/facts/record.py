@@ -70,11 +70,11 @@ def chain(previous_sum: str, body: bytes) -> str:
     return blake2b(previous_sum.encode() + body, digest_size=8).hexdigest()
 
 
-def decode_line(raw: bytes, previous_sum: str, *, seq: int) -> tuple[Line, str]:
+def decode_line(raw: bytes, previous_sum: str, *, seq: int | None) -> tuple[Line, str]:
     """The line in these bytes (without newline) and its sum.
 
-    Raises LineDamaged when the bytes are not a line that follows `previous_sum` as number `seq`, and LineNewer
-    when they are a sound line of a format this version does not know.
+    Raises LineDamaged when the bytes are not a line that follows `previous_sum` as number `seq` (None: as any), and
+    LineNewer when they are a sound line of a format this version does not know.
     """
     if raw[-_TAIL : -_TAIL + len(_SUM_KEY)] != _SUM_KEY or raw[-2:] != b'"}':
         raise LineDamaged("form")
@@ -89,7 +89,8 @@ def decode_line(raw: bytes, previous_sum: str, *, seq: int) -> tuple[Line, str]:
         raise LineDamaged("form") from None
     if line.v != VERSION:
         _refuse_newer(raw)
-    if line.seq != seq:
+        raise LineDamaged("form")
+    if seq is not None and line.seq != seq:
         raise LineDamaged("seq")
     return line, new_sum
 

@@ -34,6 +34,10 @@ class InboxFold:
         entries[event.start : event.start + event.removed] = event.inserted
         return removed
 
+    def holds(self, request: str) -> bool:
+        """Whether an entry of this request still waits in one of the lists."""
+        return any(request in entries for entries in self._lists.values())
+
 
 def find_prompt(events: Iterable[Event], request: str) -> Found:
     """The standing of `request` after a whole log, from its first event on.
@@ -49,10 +53,10 @@ def find_prompt(events: Iterable[Event], request: str) -> Found:
                 return Found("delivered", event.seq, event.time_ms)
             case InboxSpliced():
                 removed = inbox.splice(event)
-                if request in removed and request not in event.inserted:
-                    found = Found("removed" if event.canceled else "claimed", event.seq, event.time_ms)
-                if request in event.inserted:
+                if request in event.inserted or (request in removed and inbox.holds(request)):
                     found = Found("waiting", event.seq, event.time_ms)
+                elif request in removed:
+                    found = Found("removed" if event.canceled else "claimed", event.seq, event.time_ms)
             case TurnEnded() if found.standing == "claimed":
                 found = Found("consumed", event.seq, event.time_ms)
             case _:

@@ -3,6 +3,7 @@
 Each judge takes values and answers with None (go on) or a `Stop`; nothing here acts.
 """
 
+import re
 from typing import Any
 
 import msgspec
@@ -21,6 +22,9 @@ from agentlink.core.host.faults import (
 from agentlink.core.host.values import CreatedSession, ModelCatalog, SessionState
 from agentlink.core.launch.state import Launch
 from agentlink.core.redact import redact
+
+
+_HOST_CODE = re.compile(r"[A-Za-z0-9._/-]{1,64}")
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,29 +51,30 @@ def failed(launch: Launch, stop: Stop) -> LaunchFailed:
 def stop_for_fault(fault: HostFault) -> Stop:
     """The stop that a Host fault means, outside the one question whether a write took effect."""
     message = redact(fault.message)
+    host_code = _journaled_code(fault.code) if isinstance(fault, Refused) else None
     match fault:
         case Refused(kind="preset_not_found"):
             return Stop(
                 code=Code.PRESET_NOT_FOUND,
                 message=message,
-                host_code=fault.code,
+                host_code=host_code,
                 details=_only(fault.details, "agentPreset", "available"),
             )
         case Refused(kind="preset_broken"):
             return Stop(
                 code=Code.PRESET_BROKEN,
                 message=message,
-                host_code=fault.code,
+                host_code=host_code,
                 details=_only(fault.details, "agentPreset", "reason"),
             )
         case Refused(kind="session_not_found"):
-            return Stop(code=Code.SESSION_NOT_FOUND, message=message, host_code=fault.code)
+            return Stop(code=Code.SESSION_NOT_FOUND, message=message, host_code=host_code)
         case Refused():
             return Stop(
                 code=Code.HOST_ERROR,
                 message=f"the Host refused: {message}",
-                host_code=fault.code,
-                details={"hostCode": fault.code},
+                host_code=host_code,
+                details={"hostCode": host_code},
             )
         case LoginNeeded():
             return Stop(code=Code.LOGIN_REQUIRED, message=message, details={"expired": fault.expired})
@@ -81,6 +86,11 @@ def stop_for_fault(fault: HostFault) -> Stop:
             return Stop(code=Code.HOST_UNREACHABLE, message=message)
         case _:
             return Stop(code=Code.HOST_ERROR, message=message)
+
+
+def _journaled_code(code: str) -> str:
+    """The Host's code, if it is one: it goes into the journal, where no text of a Host may stand (rule 14)."""
+    return code if _HOST_CODE.fullmatch(code) else "unreadable"
 
 
 def _only(details: dict[str, object], *names: str) -> dict[str, Any]:

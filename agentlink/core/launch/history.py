@@ -6,13 +6,16 @@ from typing import Literal
 import msgspec
 
 from agentlink.core.facts.base import fact_type
-from agentlink.core.facts.launch import LaunchFact
+from agentlink.core.facts.launch import LaunchAbandoned, LaunchFact, SessionLost
 from agentlink.core.facts.work import ClaimReleased
 from agentlink.core.ids import TaskId
 from agentlink.core.launch import machine
 from agentlink.core.launch.state import Launch, apply
 
 TaskLineFact = LaunchFact | ClaimReleased
+
+_AFTERWARDS = (ClaimReleased, SessionLost, LaunchAbandoned)
+"""Facts that tell what became of an attempt's claim or session: its record is what it was."""
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -90,7 +93,7 @@ def route_record(lines: Sequence[Recorded]) -> RouteRecord | None:
     stage = _record_stage(launch)
     if stage is None:
         return None
-    moved = [line.at for line in lines if any(not isinstance(fact, ClaimReleased) for fact in line.facts)]
+    moved = [line.at for line in lines if any(not isinstance(fact, _AFTERWARDS) for fact in line.facts)]
     return RouteRecord(
         selection_mode=launch.mode,
         route_rule_id=launch.rule,
