@@ -53,7 +53,11 @@ async def examine(environment: Mapping[str, str]) -> Report:
     ]
     checks.append(await anyio.to_thread.run_sync(_home, settings))
     checks.append(await _journal(settings))
-    checks += _host(await host_status(open_runtime(environment)))
+    runtime = open_runtime(environment)
+    try:
+        checks += _host(await host_status(runtime))
+    finally:
+        await runtime.aclose()
     return _report(checks)
 
 

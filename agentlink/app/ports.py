@@ -119,3 +119,7 @@ class Host(Protocol):
     ) -> Page:
         """Events up to `through`, the last `messages` messages of them; `whole_turn` starts at a turn's beginning."""
         ...
+
+    async def aclose(self) -> None:
+        """Closes the idle connections; nothing may be under way."""
+        ...

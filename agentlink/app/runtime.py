@@ -52,6 +52,10 @@ class Runtime:
         self.to_the_end = ToTheEnd()
         self._secret = secret
 
+    async def aclose(self) -> None:
+        """Closes the Host's connections; no call may be under way."""
+        await self.host.aclose()
+
     def key_digest(self, key: str) -> str:
         """What stands for a request key in the journal."""
         return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()

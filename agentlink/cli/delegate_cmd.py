@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from agentlink.cli.output import EXIT_NOT_COMPLETED, json_option, print_json, run_async, say
+from agentlink.cli.output import EXIT_NOT_COMPLETED, json_option, print_json, run_with, say
 from agentlink.core.errors import Code, Failure
 
 
@@ -46,7 +46,6 @@ def read_prompt(argument: str | None, file: str | None) -> str:
 def delegate_command(prompt: str | None, prompt_file: str | None, *, wait: bool, as_json: bool, **options: Any) -> int:
     """Hand PROMPT (or - for standard input) to the Host."""
     from agentlink.app.delegate import DelegateRequest, delegate
-    from agentlink.app.runtime import open_runtime
     from agentlink.cli.follow import follow
 
     request = DelegateRequest(
@@ -59,8 +58,7 @@ def delegate_command(prompt: str | None, prompt_file: str | None, *, wait: bool,
         root=Path.cwd(),
     )
 
-    async def work() -> Any:
-        runtime = open_runtime()
+    async def work(runtime: Any) -> Any:
         answer = await delegate(runtime, request)
         if not wait:
             return answer
@@ -68,7 +66,7 @@ def delegate_command(prompt: str | None, prompt_file: str | None, *, wait: bool,
             say(f"task {answer.task_id}, session {answer.session_id}")
         return await follow(runtime, answer.task_id, say=None if as_json else say)
 
-    answer = run_async(work)
+    answer = run_with(work)
     if as_json:
         print_json(answer)
     elif wait:

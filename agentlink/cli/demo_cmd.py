@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import click
 
-from agentlink.cli.output import EXIT_FAILURE, json_option, print_json, run_async, say
+from agentlink.cli.output import EXIT_FAILURE, json_option, print_json, run_with, say
 from agentlink.core.errors import Code, Failure
 
 PROMPT = """Say hello from the other side, and name the three things that make a hand-over safe.
@@ -44,11 +44,12 @@ def demo_command(*, as_json: bool) -> int:
 
 
 def _on(running: Any, *, as_json: bool) -> int:
+    watched = not as_json
     with tempfile.TemporaryDirectory(dir=running.directory) as home:
         environment = {**os.environ, "AGENTLINK_HOME": home, "AGENTLINK_HOST_URL": running.host.launch_url}
         if not as_json:
             say(f"a real DSH Host answers at {running.host.origin}, with a state home of its own")
-        found = run_async(lambda: _delegation(environment, running, watched=not as_json))
+        found = run_with(lambda runtime: _delegation(runtime, running, environment if watched else None), environment)
         journal = (Path(home) / "journal" / "000001.jsonl").read_text(encoding="utf-8")
     if as_json:
         print_json({"status": found["status"], "journal": journal.splitlines(), "chart": found["chart"]})
@@ -57,22 +58,21 @@ def _on(running: Any, *, as_json: bool) -> int:
     return 0 if found["status"].execution == "turn_completed" else EXIT_FAILURE
 
 
-async def _delegation(environment: dict[str, str], running: Any, *, watched: bool) -> dict[str, Any]:
-    """One delegation, its stages shown as they reach the journal."""
+async def _delegation(runtime: Any, running: Any, watcher: dict[str, str] | None) -> dict[str, Any]:
+    """One delegation; a second runtime in the `watcher` environment tells its stages as they reach the journal."""
     from agentlink.app.charts import launch_chart, walk_of
     from agentlink.app.delegate import DelegateRequest, delegate
     from agentlink.app.runtime import open_runtime
     from agentlink.cli.follow import follow
 
-    runtime = open_runtime(environment)
     request = DelegateRequest(prompt=PROMPT, cwd=str(running.host.workspace), preset=PRESET, title="Agentlink demo")
     async with anyio.create_task_group() as group:
-        if watched:
-            group.start_soon(_watch, open_runtime(environment))
+        if watcher is not None:
+            group.start_soon(_watch, open_runtime(watcher))
         answer = await delegate(runtime, request)
         status = await follow(runtime, answer.task_id, say=None)
         group.cancel_scope.cancel()
-    walk = walk_of(await runtime.store.history(answer.task_id))  # type: ignore[arg-type]
+    walk = walk_of(await runtime.store.history(answer.task_id))
     return {"status": status, "chart": launch_chart("mmd", walk)}
 
 

@@ -55,7 +55,9 @@ def run(arguments: Sequence[str], *, serve: Callable[[], None]) -> int:
     `serve` is what the serve command starts.
     """
     as_json = "--json" in arguments
-    tolerant_streams()
+    if arguments[:1] != ["serve"]:
+        # This flushes stdout, and what imports printed so far must never reach the wire of the server (F7).
+        tolerant_streams()
     try:
         status = agentlink.main(list(arguments), prog_name="agentlink", standalone_mode=False, obj=serve)
         sys.stdout.flush()

@@ -2,13 +2,16 @@
 
 import io
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
 from agentlink.core.errors import Code, Failure, envelope
+
+if TYPE_CHECKING:
+    from agentlink.app.runtime import Runtime
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -77,10 +80,25 @@ def report_usage(error: click.ClickException, *, as_json: bool) -> int:
 
 
 def run_async(work: Callable[[], Awaitable[T]]) -> T:
-    """Runs one use case to its end in an event loop of its own."""
+    """Runs one piece of work to its end in an event loop of its own."""
     import anyio
 
-    async def call() -> T:
-        return await work()
+    return anyio.run(_awaited, work)
 
-    return anyio.run(call)
+
+async def _awaited(work: Callable[[], Awaitable[T]]) -> T:
+    return await work()
+
+
+def run_with(work: Callable[["Runtime"], Awaitable[T]], environment: Mapping[str, str] | None = None) -> T:
+    """Runs one use case on the runtime of this environment, and closes it."""
+    from agentlink.app.runtime import open_runtime
+
+    async def call() -> T:
+        runtime = open_runtime(environment)
+        try:
+            return await work(runtime)
+        finally:
+            await runtime.aclose()
+
+    return run_async(call)

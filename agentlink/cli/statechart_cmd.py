@@ -1,10 +1,11 @@
 """`statechart export`: the launch machine as diagrams, plain or with the path that a task took."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from agentlink.cli.output import EXIT_FAILURE, json_option, print_json, run_async, say
+from agentlink.cli.output import EXIT_FAILURE, json_option, print_json, run_with, say
 from agentlink.cli.tasks_cmd import checked_task
 from agentlink.core.errors import Code, Failure
 from agentlink.core.statechart.chart import Walk
@@ -73,13 +74,11 @@ def _stale(out: Path, charts: dict[str, str]) -> list[str]:
 def _walk(task: str) -> Walk:
     from agentlink.app.charts import walk_of
     from agentlink.app.look import find_task
-    from agentlink.app.runtime import open_runtime
 
     wanted = checked_task(task)
 
-    async def read() -> Walk:
-        runtime = open_runtime()
+    async def read(runtime: Any) -> Walk:
         await find_task(runtime, wanted)
         return walk_of(await runtime.store.history(wanted))
 
-    return run_async(read)
+    return run_with(read)

@@ -2,7 +2,7 @@
 
 import click
 
-from agentlink.cli.output import json_option, print_json, run_async
+from agentlink.cli.output import json_option, print_json, run_with
 from agentlink.core.errors import Code, Failure
 from agentlink.core.ids import TaskId, task_id
 
@@ -24,11 +24,10 @@ def checked_task(text: str) -> TaskId:
 @json_option
 def status_command(task: str, *, as_json: bool) -> None:
     """Show TASK: its launch replayed from the journal, its conversation read from the Host."""
-    from agentlink.app.runtime import open_runtime
     from agentlink.app.status import task_status
 
     wanted = checked_task(task)
-    status = run_async(lambda: task_status(open_runtime(), wanted))
+    status = run_with(lambda runtime: task_status(runtime, wanted))
     if as_json:
         print_json(status)
         return
@@ -45,11 +44,10 @@ def status_command(task: str, *, as_json: bool) -> None:
 def list_command(limit: int, before: str | None, state: str | None, *, as_json: bool) -> None:
     """List tasks, newest first, without asking the Host."""
     from agentlink.app.listing import StateFilter, list_tasks
-    from agentlink.app.runtime import open_runtime
 
     start = None if before is None else checked_task(before)
     wanted: StateFilter | None = state  # type: ignore[assignment]  # click.Choice checked it
-    page = run_async(lambda: list_tasks(open_runtime(), limit=limit, before=start, state=wanted))
+    page = run_with(lambda runtime: list_tasks(runtime, limit=limit, before=start, state=wanted))
     if as_json:
         print_json(page)
         return
@@ -65,10 +63,9 @@ def list_command(limit: int, before: str | None, state: str | None, *, as_json: 
 def release_command(task: str, *, force: bool, as_json: bool) -> None:
     """Give the workspace claim of TASK back. Its session on the Host is not touched."""
     from agentlink.app.release import release_workspace
-    from agentlink.app.runtime import open_runtime
 
     wanted = checked_task(task)
-    released = run_async(lambda: release_workspace(open_runtime(), wanted, force=force))
+    released = run_with(lambda runtime: release_workspace(runtime, wanted, force=force))
     if as_json:
         print_json(released)
     else:

@@ -1,6 +1,7 @@
 """One bounded HTTP exchange with a Host, its failures told apart by whether the call can have arrived."""
 
 from email.utils import parsedate_to_datetime
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import anyio
 import httpx
@@ -30,6 +31,9 @@ def new_client(origin: str) -> httpx.AsyncClient:
         base_url=origin,
         trust_env=False,
         follow_redirects=False,
+        # The login's cookie goes where we put it and nowhere else: a client that remembered it would send it with the
+        # probes that tell the wire by what an unknown caller is answered.
+        cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
         timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
         limits=httpx.Limits(max_connections=16, max_keepalive_connections=4, keepalive_expiry=KEEP_ALIVE_S),
         headers={"accept-encoding": "identity", "user-agent": "agentlink"},

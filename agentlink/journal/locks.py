@@ -93,7 +93,7 @@ def journal_lock(lock: FileLock) -> Iterator[None]:
     except LockHeld as held:
         raise Failure(
             Code.LOCK_TIMEOUT,
-            f"the journal is locked by {held.holder} for more than {JOURNAL_TIMEOUT_S:g} s",
+            f"the journal is locked by {held.holder} for more than {lock.timeout:g} s",
             details={"lock": str(held.path), "holder": held.holder},
         ) from None
     try:

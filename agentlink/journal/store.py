@@ -1,8 +1,8 @@
 """The file store: what the application's `Store` port asks, over one chained file and its lock (design section 2)."""
 
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ from anyio import to_thread
 
 from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.launch import LaunchFact
-from agentlink.core.facts.record import AnyFact, Line, LineDamaged, LineNewer, decode_line
+from agentlink.core.facts.record import AnyFact, LineDamaged, LineNewer, decode_line
 from agentlink.core.facts.work import ClaimReleased, TailSetAside
 from agentlink.core.ids import TaskId
 from agentlink.core.launch.history import Recorded, StaleTask, TaskView
@@ -23,8 +23,6 @@ from agentlink.journal.ledger import Ledger
 from agentlink.journal.locks import JOURNAL_TIMEOUT_S, LockHeld, acquire, journal_lock, make_lock, sign, task_lock
 
 T = TypeVar("T")
-
-_line_decoder = msgspec.json.Decoder(Line)
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -54,6 +52,7 @@ class FileStore:
         self._ledger = Ledger()
         self._problem: segment.Damage | segment.Newer | None = None
         self._mutex = threading.Lock()
+        self._writers = threading.Lock()
         self._lock = make_lock(self._locks / "journal.lock", timeout_s=JOURNAL_TIMEOUT_S)
 
     # -- writing
@@ -77,31 +76,46 @@ class FileStore:
         expected_n: int,
         rule: Callable[[Ledger], None] | None,
     ) -> TaskView:
-        with self._mutex:
-            try:
-                ensure_private_dir(self._directory)
-                ensure_private_dir(self._locks)
-            except OSError as error:
-                raise _unwritable(error.strerror or str(error), self._directory) from error
-            with journal_lock(self._lock):
-                sign(self._lock)
-                self._refresh()
-                self._refuse_if_unsound()
-                self._mend_tail()
-                view = self._ledger.view(task)
-                found = view.n if view else 0
-                if found != expected_n:
-                    raise StaleTask(task, expected=expected_n, found=found)
-                launch = view.launch if view else Launch()
-                for fact in facts:
-                    launch = apply(launch, fact)
-                if rule is not None:
-                    rule(self._ledger)
-                self._write(task, found + 1, facts)
-                written = self._ledger.view(task)
-                if written is None:  # pragma: no cover  (the line was taken a moment ago)
-                    raise AssertionError(task)
-                return written
+        if not facts:
+            raise ValueError("a line holds at least one fact")
+        try:
+            ensure_private_dir(self._directory)
+            ensure_private_dir(self._locks)
+        except OSError as error:
+            raise _unwritable(_why(error), self._directory) from error
+        with self._turn(), journal_lock(self._lock), self._mutex:
+            sign(self._lock)
+            self._refresh()
+            self._refuse_if_unsound()
+            self._mend_tail()
+            view = self._ledger.view(task)
+            found = view.n if view else 0
+            if found != expected_n:
+                raise StaleTask(task, expected=expected_n, found=found)
+            launch = view.launch if view else Launch()
+            for fact in facts:
+                launch = apply(launch, fact)
+            if rule is not None:
+                rule(self._ledger)
+            self._write(task, found + 1, facts)
+            written = self._ledger.view(task)
+            if written is None:  # pragma: no cover  (the line was taken a moment ago)
+                raise AssertionError(task)
+            return written
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One writer of this process at a time, before the lock between processes; readers never wait for that one."""
+        if not self._writers.acquire(timeout=self._lock.timeout):
+            raise Failure(
+                Code.LOCK_TIMEOUT,
+                f"other writers of this process waited for the journal for more than {self._lock.timeout:g} s",
+                details={"lock": self._lock.lock_file, "holder": "this process"},
+            )
+        try:
+            yield
+        finally:
+            self._writers.release()
 
     def _write(self, task: str | None, n: int, facts: tuple[AnyFact, ...]) -> None:
         try:
@@ -121,44 +135,58 @@ class FileStore:
 
     def _mend_tail(self) -> None:
         """Under the lock: completes a whole last line that lacks only its newline, sets anything else aside."""
-        tail = segment.tail_after(self._path, self._ledger.offset)
-        if not tail:
-            return
+        offset = self._ledger.offset
         try:
-            decode_line(tail, self._ledger.sum, seq=self._ledger.seq + 1)
-            whole = True
-        except (LineDamaged, LineNewer):
-            whole = False
-        try:
-            if whole:
-                segment.append_bytes(self._path, b"\n", at=self._ledger.offset + len(tail))
+            tail = segment.tail_after(self._path, offset)
+            if tail and self._is_whole(tail):
+                segment.append_bytes(self._path, b"\n", at=offset + len(tail))
                 self._refresh()
                 self._refuse_if_unsound()
                 return
-            name = segment.set_tail_aside(self._path, tail, offset=self._ledger.offset)
+            if tail:
+                segment.set_tail_aside(self._path, tail, offset=offset)
+            # Asked even without a tail: whoever cut one off may have died before this line.
+            pieces = tuple(TailSetAside(file=torn.name, bytes=torn.stat().st_size) for torn in self._torn_here())
         except segment.WriteFailed as failed:
             raise _unwritable(failed.reason, self._path) from failed
         except OSError as error:
-            raise _unwritable(error.strerror or str(error), self._path) from error
-        self._write(None, 0, (TailSetAside(file=name, bytes=len(tail)),))
+            raise _unwritable(_why(error), self._path) from error
+        if pieces:
+            self._write(None, 0, pieces)
+
+    def _torn_here(self) -> tuple[Path, ...]:
+        return segment.torn_at(self._path, self._ledger.offset)
+
+    def _is_whole(self, tail: bytes) -> bool:
+        """Whether the tail is a line that lacks only its newline. Raises Failure journal_newer for a newer one."""
+        try:
+            decode_line(tail, self._ledger.sum, seq=self._ledger.seq + 1)
+        except LineNewer as newer:
+            self._problem = segment.Newer(self._path.name, self._ledger.seq + 1, newer.version)
+            self._refuse_if_unsound()
+        except LineDamaged:
+            return False
+        return True
 
     # -- reading
 
     def _refresh(self) -> None:
         """Takes in what was appended since the last look; notes what makes the journal unsound."""
-        self._start_over_if_replaced()
         try:
-            # The head is read first: whatever it acknowledges was in the file before.
-            head = read_head(self._head)
-            self._problem = segment.read_on(self._path, self._ledger)
+            self._start_over_if_replaced()
+            self._problem = self._read_on()
+            if self._problem is not None:
+                # Without the lock a reader can meet a head half written, or a tail that was cut off and written over
+                # between two of its reads. Only what a second look shows too is damage.
+                self._problem = self._read_on()
         except OSError as error:
-            raise Failure(
-                Code.JOURNAL_UNWRITABLE,
-                f"the journal cannot be read: {error.strerror or error}",
-                details={"file": str(self._path)},
-            ) from error
-        if self._problem is None and head is not None:
-            self._problem = self._shortfall(head)
+            raise _unreadable(_why(error), self._path) from error
+
+    def _read_on(self) -> segment.Damage | segment.Newer | None:
+        # The head is read first: whatever it acknowledges was in the file before.
+        head = read_head(self._head)
+        problem = segment.read_on(self._path, self._ledger)
+        return self._shortfall(head) if problem is None and head is not None else problem
 
     def _shortfall(self, head: Head) -> segment.Damage | None:
         ledger = self._ledger
@@ -225,7 +253,18 @@ class FileStore:
         offsets = await self._query(lambda ledger: ledger.offsets(task))
 
         def read() -> tuple[Recorded, ...]:
-            lines = (_line_decoder.decode(segment.line_at(self._path, offset)) for offset in offsets)
+            # Proven once more: since it was first read, the file may have been damaged.
+            try:
+                lines = [segment.verified_line(self._path, offset) for offset in offsets]
+            except (LineDamaged, LineNewer) as damaged:
+                raise Failure(
+                    Code.JOURNAL_CORRUPT,
+                    f"a line of {task} that was sound is damaged now: {damaged}",
+                    task=task,
+                    details={"segment": self._path.name},
+                ) from damaged
+            except OSError as error:
+                raise _unreadable(_why(error), self._path) from error
             return tuple(Recorded(line.seq, line.at, line.n, line.facts) for line in lines)  # type: ignore[arg-type]
 
         return await to_thread.run_sync(read)
@@ -282,7 +321,10 @@ class FileStore:
         self._refuse_if_unsound()
 
     async def key_owner(self, key: str) -> TaskView | None:
-        return await self._query(lambda ledger: ledger.key_owner(key))
+        owner = await self._query(lambda ledger: ledger.key_owner(key))
+        if owner is None:
+            self._refuse_if_unsound()
+        return owner
 
     async def sibling_sessions(self, *, host: str, origin: str, but: str | None) -> tuple[str, ...]:
         def accept(launch: Launch) -> bool:
@@ -297,9 +339,11 @@ class FileStore:
     @asynccontextmanager
     async def drive(self, task: TaskId) -> AsyncIterator[None]:
         """Holds the task lock: whoever holds it is the only one that appends for the task."""
-        lock = task_lock(self._locks, task)
         try:
+            lock = await to_thread.run_sync(task_lock, self._locks, task)
             await to_thread.run_sync(acquire, lock)
+        except OSError as error:
+            raise _unwritable(_why(error), self._locks) from error
         except LockHeld:
             raise Failure(
                 Code.LAUNCH_IN_PROGRESS, "another process is working on this task right now", task=task
@@ -308,6 +352,14 @@ class FileStore:
             yield
         finally:
             lock.release()
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def _unreadable(reason: str, path: Path) -> Failure:
+    return Failure(Code.JOURNAL_UNWRITABLE, f"the journal cannot be read: {reason}", details={"file": str(path)})
 
 
 def _unwritable(reason: str, path: Path) -> Failure:

@@ -47,6 +47,10 @@ class _Serving:
     def launches_running(self) -> int:
         return 0 if self._runtime is None else self._runtime.to_the_end.running
 
+    async def aclose(self) -> None:
+        if self._runtime is not None:
+            await self._runtime.aclose()
+
     def _opened(self) -> Runtime:
         if self._runtime is None:
             self._runtime = open_runtime()
@@ -88,15 +92,19 @@ def describe(tool: ToolSpec) -> types.Tool:
     )
 
 
-async def serve_stdio() -> None:
-    """Serves until standard input ends. A launch that is still running then is left to recovery (rule 12)."""
+async def serve_stdio(wire: anyio.AsyncFile[str]) -> None:
+    """Serves over standard input and `wire` until standard input ends.
+
+    A launch that is still running then is left to recovery (rule 12).
+    """
     serving = _Serving(None)
     async with anyio.create_task_group() as group:
         serving.group = group
-        async with stdio_server() as (read, write):
+        async with stdio_server(stdout=wire) as (read, write):
             await serving.server.run(read, write, serving.server.create_initialization_options())
         if serving.launches_running:
             leave()
+        await serving.aclose()
         group.cancel_scope.cancel()
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import sys
 
 from agentlink.core.redact import redact
@@ -11,26 +12,27 @@ def serve() -> None:
     """Serves over standard input and output until standard input ends."""
     wire = _divert_stdout()
     _log_to_stderr()
+    # The default ends the process at once, as SIGTERM does: a cancelled loop would wait for its next line of input.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     import anyio
 
-    from agentlink.mcp_server.server import serve_stdio
+    from agentlink.mcp_server.server import leave, serve_stdio
 
-    # What the imports printed is still in Python's buffer: it belongs to stderr too.
-    sys.stdout.flush()
-    os.dup2(wire, 1)
-    os.close(wire)
+    # LF alone ends a message on every platform; the descriptor is never closed, so that its number is never reused.
+    messages = open(wire, "w", encoding="utf-8", newline="\n", closefd=False)  # noqa: SIM115
     try:
-        anyio.run(serve_stdio)
-    finally:
-        # What is printed while the interpreter stops is no protocol either.
-        os.dup2(2, 1)
+        anyio.run(serve_stdio, anyio.wrap_file(messages))
+    except* BrokenPipeError:
+        # The caller stopped reading: nobody is left to serve.
+        leave()
 
 
 def _divert_stdout() -> int:
-    """Sends whatever is printed from now on to stderr; the saved descriptor of the wire."""
-    sys.stdout.flush()
+    """Sends whatever is printed to stderr, for good; the descriptor of the wire, known to the transport alone."""
     wire = os.dup(1)
     os.dup2(2, 1)
+    # What was printed until now is still in Python's buffer: it belongs to stderr too.
+    sys.stdout.flush()
     return wire
 
 

@@ -19,7 +19,6 @@ from agentlink.core.host.values import (
     UserMessage,
 )
 
-
 UNREADABLE = (msgspec.MsgspecError, RecursionError)
 """What decoding raises: JSON nested some thousand levels deep ends in the second."""
 

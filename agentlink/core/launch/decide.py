@@ -23,7 +23,6 @@ from agentlink.core.host.values import CreatedSession, ModelCatalog, SessionStat
 from agentlink.core.launch.state import Launch
 from agentlink.core.redact import redact
 
-
 _HOST_CODE = re.compile(r"[A-Za-z0-9._/-]{1,64}")
 
 

@@ -1,0 +1,113 @@
+"""Writes error-codes.md from the registry in agentlink.core.errors.
+
+python docs/reference/make_error_codes.py
+
+The registry has each code and its next safe step; the words about when a code is given are here. A code without words,
+or words without a code, are an error. `tests/docs` fails while the page is not what this program says.
+"""
+
+from pathlib import Path
+
+from agentlink.core.errors import NEXT, Code
+
+WHEN = {
+    "The request": {
+        Code.INVALID_REQUEST: "An argument, an option or a setting is wrong. `details` names it.",
+        Code.ROUTING_REQUEST_AMBIGUOUS: "Reserved for automatic routing. Not given by this version.",
+        Code.ROUTING_NOT_CONFIGURED: "Reserved for automatic routing. Not given by this version.",
+        Code.CWD_NOT_FOUND: "`cwd` is no existing directory on this machine.",
+        Code.REQUEST_KEY_CONFLICT: "The request key belongs to a task that was asked something else, `taskId`.",
+        Code.TASK_NOT_FOUND: "This journal has no such task.",
+    },
+    "The workspace claim": {
+        Code.WORKSPACE_CONFLICT: "Another task holds this directory, one above it or one below it, and one of the two "
+        "writes. `details` names the task. Nothing was made on the Host.",
+        Code.WORKSPACE_CLAIM_MISSING: "A release of a task that holds no claim; or the claim was released by force "
+        "while the launch ran, which ends that launch before its prompt.",
+        Code.TASK_BUSY: "A release of a task that is not known to be over. `details` has its execution.",
+    },
+    "The Host": {
+        Code.HOST_UNREACHABLE: "No connection, or no answer in time. For a prompt: it is proven that the Host does not "
+        "have it.",
+        Code.LOGIN_REQUIRED: "The Host asks for a login, or does not accept the stored one any more.",
+        Code.HOST_UNSUPPORTED: "The Host speaks the older wire, or lacks a call that Agentlink needs.",
+        Code.HOST_CHANGED: "The task belongs to another Host than the one that answers, or it cannot be proven to be "
+        "the same one.",
+        Code.HOST_ERROR: "The Host refused with a code of its own, given as `details.hostCode`.",
+        Code.BAD_HOST_REPLY: "Something answered that is not a DSH Web Host.",
+        Code.MODEL_UNROUTABLE: "The Host has no credential or adapter for the model of the session. Nothing was sent.",
+        Code.SESSION_NOT_FOUND: "The Host that owns the task no longer has its session.",
+    },
+    "The preset": {
+        Code.PRESET_NOT_FOUND: "The Host does not know the named preset. `details.available` has those it knows.",
+        Code.PRESET_BROKEN: "The named preset does not work on the Host. `details.reason` says why.",
+        Code.RESOLVED_PRESET_MISMATCH: "The session has another preset than the one asked for. Nothing was sent.",
+        Code.RESOLVED_PRESET_UNOBSERVABLE: "A Host that reports presets did not report this one. Nothing was sent.",
+        Code.ROUTING_VERIFICATION_UNAVAILABLE: "Reserved for automatic routing. Not given by this version.",
+        Code.SESSION_IDENTITY_MISMATCH: "The Host answered for another session than the one asked for. Nothing was "
+        "sent.",
+        Code.SESSION_NOT_BLANK: "Somebody else uses the session already. Nothing was sent by this attempt.",
+    },
+    "The prompt": {
+        Code.DELIVERY_UNKNOWN: "The prompt was sent, its answer was lost, and the Host's history cannot be read yet. "
+        "`promptSent` is null and the claim is kept.",
+        Code.PROMPT_LOST: "The Host accepted the prompt and lost it in a crash. Proven by its log.",
+        Code.PROMPT_DISCARDED: "Somebody removed the prompt from the Host's queue, or the Host did while stopping.",
+        Code.PROMPT_CONSUMED: "The Host took the prompt from its queue and ended the turn before the model saw it.",
+    },
+    "The launch": {
+        Code.INTERRUPTED: "The process that drove the launch is gone; the prompt was not sent, or is proven not to be there.",
+        Code.CANCELED: "The caller cancelled before anything was made on the Host.",
+        Code.LAUNCH_IN_PROGRESS: "Another process drives or settles this task at the moment.",
+    },
+    "Agentlink itself": {
+        Code.JOURNAL_UNWRITABLE: "The state home cannot be read or written, or its file system has no locks. The step "
+        "that needed the line was not taken.",
+        Code.JOURNAL_CORRUPT: "A line of the journal is damaged, or an acknowledged line is missing. Nothing is "
+        "written any more; what is provable can still be read.",
+        Code.JOURNAL_NEWER: "A newer version wrote this journal. This one only reads up to there.",
+        Code.LOCK_TIMEOUT: "The journal was locked for more than 3 seconds.",
+        Code.INTERNAL_ERROR: "A defect. The MCP server's standard error has the trace.",
+    },
+}
+
+HEAD = """# Error codes
+
+<!-- Made by docs/reference/make_error_codes.py; do not edit. -->
+
+Every failure has a code, the same on the command line and over MCP. As JSON it is one envelope:
+
+```json
+{"error": {"code": "preset_not_found", "message": "Unknown agent preset: nope", "promptSent": false,
+  "next": "Name one of the available presets.", "stage": "selected", "taskId": "dsh_67cb606eb3bd",
+  "details": {"agentPreset": "nope", "available": ["standard", "minimal"]}}}
+```
+
+| field | |
+| --- | --- |
+| `code` | one of the codes below; branch on this, never on the message |
+| `message` | for people; may hold the Host's words, without credentials and bounded in length |
+| `promptSent` | always there: true, false, or null while it is unknown |
+| `next` | the next safe step |
+| `stage` | the state that the launch had reached |
+| `taskId`, `sessionId` | as far as they exist |
+| `details` | facts that belong to the code; may be absent |
+
+The code of a failed launch is also in the journal (`launch/failed`), in `agentlink status` and in `dsh_status`.
+"""
+
+
+def page() -> str:
+    """The whole page. Raises ValueError when words and registry do not match."""
+    told = [code for rows in WHEN.values() for code in rows]
+    if sorted(told) != sorted(Code):
+        raise ValueError(f"no words, or no code, for: {sorted(set(Code) ^ set(told))}")
+    parts = [HEAD]
+    for subject, rows in WHEN.items():
+        parts.append(f"\n## {subject}\n\n| code | when | next |\n| --- | --- | --- |\n")
+        parts += [f"| `{code.value}` | {when} | {NEXT[code]} |\n" for code, when in rows.items()]
+    return "".join(parts)
+
+
+if __name__ == "__main__":
+    Path(__file__).with_name("error-codes.md").write_text(page(), encoding="utf-8")

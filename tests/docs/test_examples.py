@@ -1,0 +1,68 @@
+"""Every example runs as it is written, against a real Host with a scripted model."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentlink.lab import Lab, lab
+
+pytestmark = pytest.mark.host
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Lab]:
+    with lab() as started:
+        yield started
+
+
+def run(running: Lab, home: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "AGENTLINK_HOME": str(home),
+        "AGENTLINK_HOST_URL": running.host.launch_url,
+    }
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+
+
+def workspace(running: Lab, name: str) -> str:
+    directory = running.host.workspace / name
+    directory.mkdir()
+    return str(directory)
+
+
+def test_the_python_api_delegates_and_waits(running: Lab, tmp_path: Path) -> None:
+    script = str(EXAMPLES / "delegate_and_wait.py")
+    ended = run(running, tmp_path, sys.executable, script, workspace(running, "api"), "[[say: from Python]]", "minimal")
+    assert (ended.returncode, ended.stdout) == (0, "from Python\n"), ended.stderr
+    assert "preset minimal" in ended.stderr
+
+
+def test_the_python_api_says_what_to_do_about_a_missing_preset(running: Lab, tmp_path: Path) -> None:
+    script = str(EXAMPLES / "delegate_and_wait.py")
+    ended = run(running, tmp_path, sys.executable, script, workspace(running, "missing"), "hello", "nobody")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("preset_not_found: ")
+
+
+def test_an_mcp_client_lists_delegates_polls_and_releases(running: Lab, tmp_path: Path) -> None:
+    script = str(EXAMPLES / "mcp_client.py")
+    ended = run(running, tmp_path, sys.executable, script, workspace(running, "mcp"), "[[slow: 0.3 from MCP]]")
+    assert (ended.returncode, ended.stdout) == (0, "from MCP\n"), ended.stderr
+    assert "dsh_delegate" in ended.stderr
+
+
+def test_a_shell_script_needs_no_json_tool_and_may_be_repeated(running: Lab, tmp_path: Path) -> None:
+    script, directory = str(EXAMPLES / "shell.sh"), workspace(running, "shell")
+    told = 'shell-5521 [[say: "execution":"running" is only text]]'
+    first = run(running, tmp_path, script, directory, told, "build-1")
+    again = run(running, tmp_path, script, directory, told, "build-1")
+    assert (first.returncode, first.stdout) == (0, "turn_completed\n"), first.stderr
+    assert (again.returncode, again.stderr) == (0, first.stderr)  # the same task
+    assert running.model.runs("shell-5521") == 1
