@@ -11,7 +11,7 @@ import pytest
 
 from agentlink.lab import Lab, lab
 
-_OURS = ("AGENTLINK_", "DSH_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+_OURS = ("AGENTLINK_", "DSH_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "PYTHON")
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """One launch attempt, driven step by step: each fact is on disk before the effect that it names."""
 
-import time
-
 from agentlink.app.ports import Rule
 from agentlink.app.read_log import whole_log
 from agentlink.app.runtime import Runtime
@@ -33,7 +31,7 @@ from agentlink.core.launch.decide import (
 )
 from agentlink.core.launch.history import StaleTask, TaskView
 from agentlink.core.launch.settle import Look
-from agentlink.core.launch.state import GUARDS, Launch
+from agentlink.core.launch.state import GUARDS, Launch, apply
 from agentlink.core.statechart.engine import Engine
 
 NOT_RECORDED = "not_recorded"
@@ -135,7 +133,7 @@ class Attempt:
 
     async def _look_for_session(self, session: str, fault: HostFault) -> CreatedSession:
         """The session of a create whose answer was lost. It is never asked for again: that could make a second one."""
-        quiet_since = time.monotonic()
+        quiet_since = self._runtime.clock.now()
         try:
             state = await self._runtime.host.session_state(session)
         except HostFault as unreadable:
@@ -240,17 +238,22 @@ class Attempt:
                 raise await self.fail(stop_for_fault(fault)) from fault
             await self._look_for_prompt(fault)
             return
+        sent = PromptSent(request=request, evidence="receipt")
         try:
-            await self.record(PromptSent(request=request, evidence="receipt"))
+            await self.record(sent)
         except Failure:
             # The Host has it: the delegation succeeded, and the next look finds it in the log (rule 11).
             self.warnings.append(NOT_RECORDED)
+            if self.launch.state == machine.CLAIMED:
+                self.launch = apply(self.launch, sent)
 
     async def _look_for_prompt(self, fault: HostFault) -> None:
         """Settles a prompt whose answer was lost. Returns when the Host has it; raises Failure otherwise."""
         lost = stop_for_fault(fault)
         try:
-            facts = await facts_from_host(self._runtime, self.launch, Look.PROMPT, quiet_since=time.monotonic())
+            facts = await facts_from_host(
+                self._runtime, self.launch, Look.PROMPT, quiet_since=self._runtime.clock.now()
+            )
         except HostFault:
             facts = None
         match facts:

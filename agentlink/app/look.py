@@ -1,7 +1,5 @@
 """Looking at a task: settle first what can be settled, as every reader of a task does."""
 
-import time
-
 from agentlink.app.attempt import Attempt
 from agentlink.app.runtime import Runtime
 from agentlink.app.settle import settle_attempt
@@ -20,7 +18,9 @@ async def find_task(runtime: Runtime, task: TaskId) -> TaskView:
     return view
 
 
-async def settle_task(runtime: Runtime, view: TaskView) -> tuple[TaskView, Failure | None]:
+async def settle_task(
+    runtime: Runtime, view: TaskView, *, person_confirms: bool = False
+) -> tuple[TaskView, Failure | None]:
     """The task after whatever can be settled now, and why not more could be.
 
     Takes the task lock: a launch that a live process drives is left alone and said to be in progress.
@@ -34,9 +34,9 @@ async def settle_task(runtime: Runtime, view: TaskView) -> tuple[TaskView, Failu
     try:
         async with runtime.store.drive(view.task):
             # Whoever drove it is gone now, and its connections with it.
-            quiet_since = time.monotonic()
+            quiet_since = runtime.clock.now()
             attempt = Attempt(runtime, await find_task(runtime, view.task))
-            fault = await settle_attempt(runtime, attempt, quiet_since=quiet_since)
+            fault = await settle_attempt(runtime, attempt, quiet_since=quiet_since, person_confirms=person_confirms)
             settled = TaskView(view.task, attempt.launch, attempt.n, view.created_at)
     except Failure as failure:
         return await find_task(runtime, view.task), failure

@@ -1,7 +1,5 @@
 """Giving a workspace claim back (design section 6). The task on the Host is not touched."""
 
-import anyio
-
 from agentlink.app.attempt import Attempt
 from agentlink.app.look import find_task, settle_task
 from agentlink.app.results import Released, claim_info
@@ -42,10 +40,10 @@ async def release_workspace(runtime: Runtime, task: TaskId, *, force: bool = Fal
 async def _confirmed_soon(runtime: Runtime, view: TaskView) -> TaskView:
     """The task after what can be settled; a prompt that was sent a moment ago is given the time to be confirmed."""
     view, problem = await settle_task(runtime, view)
-    with anyio.move_on_after(CONFIRM_WAIT_S):
-        while problem is None and not view.launch.settled:
-            await anyio.sleep(CONFIRM_POLL_S)
-            view, problem = await settle_task(runtime, view)
+    deadline = runtime.clock.now() + CONFIRM_WAIT_S
+    while problem is None and not view.launch.settled and runtime.clock.now() < deadline:
+        await runtime.clock.sleep(CONFIRM_POLL_S)
+        view, problem = await settle_task(runtime, view)
     return view
 
 

@@ -4,10 +4,13 @@ import hashlib
 import hmac
 import os
 import secrets
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+
+import anyio
 
 from agentlink.app.ports import Host, Store
 from agentlink.app.settings import HOST_LABEL, Settings, load_settings
@@ -33,6 +36,17 @@ def new_session_id() -> SessionId:
     return SessionId(f"session-{uuid.uuid4()}")
 
 
+class Clock:
+    """The monotonic clock that proofs of absence are timed with; tests bring one that jumps."""
+
+    def now(self) -> float:
+        """Seconds since some fixed moment."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
 class Runtime:
     """What every use case works with. Tests replace store, host, ids or clock."""
 
@@ -44,11 +58,13 @@ class Runtime:
         secret: Callable[[], bytes],
         task_ids: Callable[[], TaskId] = new_task_id,
         session_ids: Callable[[], SessionId] = new_session_id,
+        clock: Clock | None = None,
     ) -> None:
         self.store = store
         self.host = host
         self.new_task_id = task_ids
         self.new_session_id = session_ids
+        self.clock = clock or Clock()
         self.to_the_end = ToTheEnd()
         self._secret = secret
 

@@ -1,9 +1,7 @@
 """Settling a launch whose driver is gone, by reading the Host: never by calling again (design section 3)."""
 
-import time
 from typing import Literal, Protocol
 
-import anyio
 from msgspec.structs import replace
 
 from agentlink.app.ports import Rule
@@ -29,11 +27,14 @@ class Records(Protocol):
     async def record(self, *facts: LaunchFact | ClaimReleased, rule: Rule | None = None) -> None: ...
 
 
-async def settle_attempt(runtime: Runtime, attempt: Records, *, quiet_since: float) -> HostFault | None:
+async def settle_attempt(
+    runtime: Runtime, attempt: Records, *, quiet_since: float, person_confirms: bool = False
+) -> HostFault | None:
     """Appends every fact that the Host's state proves; the fault, if the Host could not be read.
 
     `quiet_since` is the monotonic time, in seconds, at which the connection of the last call had certainly ended.
-    The task lock is held. Raises Failure when a fact cannot be written.
+    `person_confirms` lets a person's word stand for the proof that the Host is the task's own. The task lock is held.
+    Raises Failure when a fact cannot be written.
     """
     while True:
         step = settlement(attempt.launch, None)
@@ -43,7 +44,9 @@ async def settle_attempt(runtime: Runtime, attempt: Records, *, quiet_since: flo
             await attempt.record(*step)
             continue
         try:
-            facts = await facts_from_host(runtime, attempt.launch, step, quiet_since=quiet_since)
+            facts = await facts_from_host(
+                runtime, attempt.launch, step, quiet_since=quiet_since, person_confirms=person_confirms
+            )
         except HostFault as fault:
             return fault
         if facts is None:
@@ -52,19 +55,20 @@ async def settle_attempt(runtime: Runtime, attempt: Records, *, quiet_since: flo
 
 
 async def facts_from_host(
-    runtime: Runtime, launch: Launch, look: Look, *, quiet_since: float
+    runtime: Runtime, launch: Launch, look: Look, *, quiet_since: float, person_confirms: bool = False
 ) -> tuple[LaunchFact, ...] | None:
     """What the Host proves about an intent; None when it proves nothing. Raises HostFault.
 
     Takes up to QUIET_S seconds when only time can tell that nothing is on its way any more.
     """
-    seen = await _look(runtime, launch, look)
+    person: HostProof | None = "person" if person_confirms else None
+    seen = await _look(runtime, launch, look, person)
     facts = _facts(launch, seen)
     if facts is not None or _facts(launch, replace(seen, nothing_underway=True)) is None:
         return facts
     # Only that nothing is on its way any more is missing: wait until that is certain, and read once more.
-    await anyio.sleep(max(0.0, quiet_since + QUIET_S - time.monotonic()))
-    return _facts(launch, replace(await _look(runtime, launch, look), nothing_underway=True))
+    await runtime.clock.sleep(max(0.0, quiet_since + QUIET_S - runtime.clock.now()))
+    return _facts(launch, replace(await _look(runtime, launch, look, person), nothing_underway=True))
 
 
 def _facts(launch: Launch, seen: Seen) -> tuple[LaunchFact, ...] | None:
@@ -72,12 +76,12 @@ def _facts(launch: Launch, seen: Seen) -> tuple[LaunchFact, ...] | None:
     return None if isinstance(step, Look) else step
 
 
-async def _look(runtime: Runtime, launch: Launch, look: Look) -> Seen:
+async def _look(runtime: Runtime, launch: Launch, look: Look, person: HostProof | None) -> Seen:
     host = runtime.host
     session = launch.session or launch.intended_session or ""
     state = await host.session_state(session)
     if state is None:
-        return Seen(session_exists=False, host_proof=await prove_host(runtime, launch, session))
+        return Seen(session_exists=False, host_proof=await prove_host(runtime, launch, session) or person)
     proof: HostProof = "sibling"
     if look is Look.SESSION or launch.request is None:
         return Seen(session_exists=True, resolved=state.preset, host_proof=proof)

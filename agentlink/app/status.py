@@ -11,7 +11,7 @@ from agentlink.core.host.values import Event
 from agentlink.core.ids import TaskId
 from agentlink.core.launch import machine
 from agentlink.core.launch.decide import stop_for_fault
-from agentlink.core.launch.history import Recorded, Stage, TaskView, route_record, stages
+from agentlink.core.launch.history import Recorded, Stage, replay, route_record, stages
 from agentlink.core.launch.state import Launch
 
 _TAIL_MESSAGES = 20
@@ -33,8 +33,7 @@ async def task_status(runtime: Runtime, task: TaskId) -> TaskStatus:
     view, problem = await settle_task(runtime, await find_task(runtime, task))
     conversation = await _conversation(runtime, view.launch, problem)
     history = await runtime.store.history(task)
-    # Another process may have appended between the two reads: tell one story, that of the lines read last.
-    return _status(view, history, conversation, problem)
+    return _status(view.task, history, conversation, problem)
 
 
 async def _conversation(runtime: Runtime, launch: Launch, problem: Failure | None) -> _Conversation:
@@ -81,9 +80,10 @@ def _availability(failure: Failure) -> str:
 
 
 def _status(
-    view: TaskView, history: tuple[Recorded, ...], conversation: _Conversation, problem: Failure | None
+    task: TaskId, history: tuple[Recorded, ...], conversation: _Conversation, problem: Failure | None
 ) -> TaskStatus:
-    launch, turn = view.launch, conversation.turn
+    # Another process may have appended since the task was looked at: the story told is that of the lines read last.
+    launch, turn = replay(history), conversation.turn
     finished = turn.execution in FINISHED
     missing = None
     if finished and turn.final_text is None:
@@ -91,7 +91,7 @@ def _status(
     elif not finished:
         missing = turn.execution if conversation.availability == "connected" else conversation.availability
     return TaskStatus(
-        task_id=view.task,
+        task_id=task,
         session_id=launch.session,
         availability=conversation.availability,
         execution=turn.execution,

@@ -18,6 +18,7 @@ COMMANDS = {
     "journal": ("journal_cmd", "Show or verify the journal."),
     "list": ("tasks_cmd", "List tasks, newest first."),
     "login": ("login_cmd", "Log in to a Host with the address it printed."),
+    "recover": ("recover_cmd", "Settle interrupted launches and use what they left."),
     "release": ("tasks_cmd", "Give a task's workspace claim back."),
     "serve": ("serve_cmd", "Serve the MCP tools over standard input and output."),
     "statechart": ("statechart_cmd", "Export the launch machine as diagrams."),

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agentlink.app.recover import Closed, Recovered
 from agentlink.app.results import Delegated, FailureInfo, HostStatus, TaskList, TaskStatus
 
 _COLOURS = {
@@ -105,6 +106,29 @@ def show_list(page: TaskList) -> None:
         out.print(Text(f"warning: {warning}", style="red"))
     if page.next is not None:
         out.print(Text(f"more: agentlink list --before {page.next}", style="dim"))
+
+
+def show_recovery(answer: Recovered | Delegated | Closed) -> None:
+    """What a recovery did, or found."""
+    out = console()
+    if isinstance(answer, Delegated):
+        show_delegated(answer)
+        return
+    if isinstance(answer, Closed):
+        end = "abandoned" if answer.abandoned else answer.stage
+        out.print(Text(f"{answer.task_id}: {end}, session {answer.session_id or 'none'}"))
+        return
+    out.print(Text(f"settled {answer.settled}, unsettled {answer.unsettled_count}"))
+    for row in answer.unsettled:
+        out.print(Text(f"  {row.task_id}  {row.stage}: {row.code}"))
+    out.print(Text(f"sessions without a prompt: {answer.unprompted_count}"))
+    for left in answer.unprompted:
+        out.print(Text(f"  {left.task_id}  {left.code}  preset {left.preset or 'unknown'}  {left.cwd}"))
+        out.print(Text(f"    agentlink recover {left.task_id} PROMPT   or   --abandon", style="dim"))
+    for stray in answer.strays:
+        out.print(Text(f"stray session {stray.session_id} of {stray.task_id}: made after its launch was given up"))
+    if answer.host is not None:
+        out.print(Text(f"stray sessions could not be looked for: {answer.host}", style="red"))
 
 
 def show_host(status: HostStatus) -> None:

@@ -43,6 +43,7 @@ class Code(StrEnum):
     SESSION_NOT_FOUND = "session_not_found"
     TASK_NOT_FOUND = "task_not_found"
     TASK_BUSY = "task_busy"
+    NOT_RECOVERABLE = "not_recoverable"
     JOURNAL_UNWRITABLE = "journal_unwritable"
     JOURNAL_CORRUPT = "journal_corrupt"
     JOURNAL_NEWER = "journal_newer"
@@ -82,6 +83,7 @@ NEXT: dict[Code, str] = {
     Code.SESSION_NOT_FOUND: "The Host no longer has this session.",
     Code.TASK_NOT_FOUND: "List the tasks with dsh_list.",
     Code.TASK_BUSY: "Wait until the task is done, or release with force if nothing of it may run any more.",
+    Code.NOT_RECOVERABLE: "Ask dsh_status for where the task stands; delegate again for a new one.",
     Code.JOURNAL_UNWRITABLE: "Free disk space or fix the permissions of the state home, then call again.",
     Code.JOURNAL_CORRUPT: "Run `agentlink journal verify`; nothing is written until it is repaired.",
     Code.JOURNAL_NEWER: "Update Agentlink: a newer version wrote this journal.",

@@ -20,6 +20,8 @@ from agentlink.wire.detect import PROBE_PATHS, Wire, wire_from_probes
 
 READ_TIMEOUT_S = 10.0
 WRITE_TIMEOUT_S = 15.0
+_API_STATUSES = frozenset({401, 403, 404, 426})
+"""What an API answers to a plain GET of a stream: a Host of another generation may be behind it (field case F2)."""
 
 
 class RemoteHost:
@@ -63,6 +65,8 @@ class RemoteHost:
         statuses = [(await self._get(path)).status for path in PROBE_PATHS]
         wire = wire_from_probes(*statuses)
         tried = ", ".join(f"{path} {status}" for path, status in zip(PROBE_PATHS, statuses, strict=True))
+        if wire is None and set(statuses) <= _API_STATUSES:
+            raise Unsupported(f"{self.origin} speaks no wire that this version knows ({tried})")
         if wire is None:
             raise BadReply(f"{self.origin} does not answer like a DSH Web Host ({tried})")
         if wire != "remote":
@@ -70,7 +74,8 @@ class RemoteHost:
         self.wire = wire
 
     async def login(self, token: str) -> Cookie:
-        """Exchanges a printed launch token for a cookie and stores it. Raises LoginNeeded when it is refused.
+        """Exchanges a printed launch token for a cookie and stores it. Raises LoginNeeded when it is refused, and
+        OSError when it cannot be stored.
 
         The login keeps its binding when the Host still accepts the cookie of the login before.
         """
@@ -79,12 +84,12 @@ class RemoteHost:
         if reply.status == 401:
             raise LoginNeeded("the launch token is not accepted: a token dies with its Host process", expired=True)
         named = next(((name, value) for name, value in reply.cookies.items() if name.startswith("dsh-auth-")), None)
-        if reply.status != 303 or named is None:
+        if reply.status != 303 or named is None or not Cookie(self.origin, *named, "").sendable:
             raise BadReply(f"{self.origin} did not answer the login like a DSH Web Host (HTTP {reply.status})")
         binding = new_binding() if known is None or not await self._accepts(known) else known.binding
         cookie = Cookie(self.origin, named[0], named[1], binding)
-        await to_thread.run_sync(self._cookies.save, cookie)
         self._cookie = cookie
+        await to_thread.run_sync(self._cookies.save, cookie)
         return cookie
 
     async def _accepts(self, cookie: Cookie) -> bool:
@@ -174,10 +179,19 @@ class RemoteHost:
                 return stored
             token, self._token = self._token, None
             if token is not None:
-                return await self.login(token)
+                return await self._exchanged(token)
             if refused is None:
                 raise LoginNeeded(f"{self.origin} asks for a login", expired=False)
             raise LoginNeeded(f"{self.origin} does not accept the stored login any more", expired=True)
+
+    async def _exchanged(self, token: str) -> Cookie:
+        try:
+            return await self.login(token)
+        except OSError:
+            # A home that cannot be written is the journal's trouble to report; this process is logged in all the same.
+            if self._cookie is None:
+                raise
+            return self._cookie
 
     # -- the port
 

@@ -21,6 +21,11 @@ class Cookie(msgspec.Struct, frozen=True):
     def header(self) -> str:
         return f"{self.name}={self.value}"
 
+    @property
+    def sendable(self) -> bool:
+        """Whether it can stand in a request's header at all."""
+        return self.header.isascii() and self.header.isprintable()
+
 
 def new_binding() -> str:
     """A fresh name for a login."""
@@ -38,14 +43,17 @@ class CookieFiles:
 
     def load(self, origin: str) -> Cookie | None:
         """The stored login of this origin. A file that cannot be read as one counts as no login."""
-        data = read_private(self.path(origin))
+        try:
+            data = read_private(self.path(origin))
+        except OSError:
+            return None  # a login again then says what is wrong with the place
         if data is None:
             return None
         try:
             cookie = msgspec.json.decode(data, type=Cookie)
         except msgspec.MsgspecError:
             return None
-        return cookie if cookie.origin == origin else None
+        return cookie if cookie.origin == origin and cookie.sendable else None
 
     def save(self, cookie: Cookie) -> None:
         """Replaces the login of the cookie's origin. Raises OSError."""

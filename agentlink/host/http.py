@@ -14,6 +14,8 @@ CONNECT_TIMEOUT_S = 3.0
 KEEP_ALIVE_S = 2.5
 """Well under the Host's own 5 s, so that no call leaves on a connection the Host is just closing."""
 MAX_REPLY_BYTES = 64 << 20
+_CUT_OFF = ("Server disconnected", "peer closed connection")
+"""How httpx words an answer that ended too early; everything else of its kind is no HTTP at all."""
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -41,7 +43,8 @@ def new_client(origin: str) -> httpx.AsyncClient:
 
 
 async def exchange(client: httpx.AsyncClient, request: httpx.Request, *, timeout_s: float) -> Exchange:
-    """Sends the request once. Raises Unreachable (never left), ReplyLost (outcome unknown) or BadReply (too large)."""
+    """Sends the request once. Raises Unreachable (never left), ReplyLost (outcome unknown) or BadReply (no HTTP, or
+    too large)."""
     try:
         with anyio.fail_after(timeout_s):
             response = await client.send(request, stream=True)
@@ -53,9 +56,18 @@ async def exchange(client: httpx.AsyncClient, request: httpx.Request, *, timeout
         raise Unreachable(f"no connection to {client.base_url}: {_reason(error)}") from error
     except TimeoutError:
         raise ReplyLost(f"no answer from {client.base_url} within {timeout_s:g} s") from None
+    except httpx.RemoteProtocolError as error:
+        if str(error).startswith(_CUT_OFF):
+            raise ReplyLost(f"the connection to {client.base_url} broke: {_reason(error)}") from error
+        raise BadReply(f"{client.base_url} does not answer in HTTP: {_reason(error)}") from error
     except (httpx.TransportError, httpx.StreamError) as error:
         raise ReplyLost(f"the connection to {client.base_url} broke: {_reason(error)}") from error
-    return Exchange(response.status_code, body, _host_clock(response), dict(response.cookies))
+    return Exchange(response.status_code, body, _host_clock(response), _cookies(response))
+
+
+def _cookies(response: httpx.Response) -> dict[str, str]:
+    # Not dict(response.cookies): that raises when one name is set for two paths.
+    return {cookie.name: cookie.value or "" for cookie in response.cookies.jar}
 
 
 async def _bounded_body(response: httpx.Response) -> bytes:
@@ -78,5 +90,5 @@ def _host_clock(response: httpx.Response) -> int | None:
         return None
     try:
         return int(parsedate_to_datetime(text).timestamp() * 1000)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

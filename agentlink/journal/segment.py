@@ -4,7 +4,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import count, takewhile
+from itertools import takewhile
 from pathlib import Path
 
 import msgspec
@@ -186,9 +186,10 @@ def torn_at(path: Path, offset: int) -> tuple[Path, ...]:
 
 
 def _aside_names(path: Path, offset: int) -> Iterator[Path]:
-    yield path.with_name(f"{path.stem}.{offset}.torn")
-    for number in count(2):
-        yield path.with_name(f"{path.stem}.{offset}.{number}.torn")
+    number = 1
+    while True:
+        yield path.with_name(f"{path.stem}.{offset}.{'' if number == 1 else f'{number}.'}torn")
+        number += 1
 
 
 def _keep(aside: Path, tail: bytes) -> bool:

@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import anyio
 from mcp import types
@@ -108,7 +108,7 @@ async def serve_stdio(wire: anyio.AsyncFile[str]) -> None:
         group.cancel_scope.cancel()
 
 
-def leave() -> None:
+def leave() -> NoReturn:
     """Ends the process at once: every fact is on disk already, and nothing is awaited (rule 12)."""
     logging.shutdown()
     sys.stderr.flush()

@@ -1,9 +1,11 @@
 """The process around the server: nothing but protocol reaches standard output, before, while and after it serves."""
 
+import io
 import logging
 import os
 import signal
 import sys
+from typing import Any
 
 from agentlink.core.redact import redact
 
@@ -16,15 +18,24 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     import anyio
 
-    from agentlink.mcp_server.server import leave, serve_stdio
+    from agentlink.mcp_server.server import serve_stdio
 
-    # LF alone ends a message on every platform; the descriptor is never closed, so that its number is never reused.
-    messages = open(wire, "w", encoding="utf-8", newline="\n", closefd=False)  # noqa: SIM115
-    try:
-        anyio.run(serve_stdio, anyio.wrap_file(messages))
-    except* BrokenPipeError:
-        # The caller stopped reading: nobody is left to serve.
-        leave()
+    # LF alone ends a message on every platform.
+    messages = io.TextIOWrapper(io.BufferedWriter(_Wire(wire, "wb", closefd=False)), encoding="utf-8", newline="\n")
+    anyio.run(serve_stdio, anyio.wrap_file(messages))
+
+
+class _Wire(io.FileIO):
+    """The caller's end of the pipe; once the caller reads no more, nobody is left to serve."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            # Ending the loop instead would wait for one more line of input, perhaps for ever.
+            from agentlink.mcp_server.server import leave
+
+            leave()
 
 
 def _divert_stdout() -> int:

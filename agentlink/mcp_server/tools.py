@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from agentlink.app.delegate import DelegateRequest, delegate
 from agentlink.app.host_status import host_status
 from agentlink.app.listing import StateFilter, list_tasks
+from agentlink.app.recover import recover
 from agentlink.app.release import release_workspace
 from agentlink.app.runtime import Runtime
 from agentlink.app.status import task_status
@@ -72,6 +73,19 @@ class ReleaseArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     force: Annotated[bool, Meta(description="Also while the task may still run")] | UnsetType = UNSET
 
 
+class RecoverArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """What to recover; nothing given: settle and list everything."""
+
+    task_id: TaskIdText | UnsetType = UNSET
+    prompt: (
+        Annotated[str, Meta(min_length=1, description="Sent into the task's unprompted session, unchanged")] | UnsetType
+    ) = UNSET
+    abandon: Annotated[bool, Meta(description="Close the unprompted session for good")] | UnsetType = UNSET
+    session_lost: (
+        Annotated[bool, Meta(description="The user confirms that the session is gone from the Host")] | UnsetType
+    ) = UNSET
+
+
 class ToolSpec(msgspec.Struct, frozen=True):
     """One tool as data."""
 
@@ -121,6 +135,17 @@ async def _release(runtime: Runtime, args: ReleaseArgs) -> msgspec.Struct:
     return await release_workspace(runtime, TaskId(args.task_id), force=args.force is True)
 
 
+async def _recover(runtime: Runtime, args: RecoverArgs) -> msgspec.Struct:
+    prompt = _given(args.prompt)
+    return await recover(
+        runtime,
+        None if args.task_id is UNSET else TaskId(args.task_id),
+        prompt=prompt,
+        give_up=args.abandon is True,
+        session_lost=args.session_lost is True,
+    )
+
+
 TOOLS = (
     ToolSpec(
         "dsh_host_status",
@@ -168,6 +193,15 @@ TOOLS = (
         ReleaseArgs,
         _release,
         destructive=True,
+    ),
+    ToolSpec(
+        "dsh_recover",
+        "Recover interrupted launches",
+        "Without arguments: settle every interrupted launch by reading the Host and list sessions left without a "
+        "prompt. With taskId and prompt: send it there once, after proving preset, claim and model again. With "
+        "taskId and abandon: close it.",
+        RecoverArgs,
+        _recover,
     ),
 )
 

@@ -22,8 +22,8 @@ WHEN = {
     "The workspace claim": {
         Code.WORKSPACE_CONFLICT: "Another task holds this directory, one above it or one below it, and one of the two "
         "writes. `details` names the task. Nothing was made on the Host.",
-        Code.WORKSPACE_CLAIM_MISSING: "A release of a task that holds no claim; or the claim was released by force "
-        "while the launch ran, which ends that launch before its prompt.",
+        Code.WORKSPACE_CLAIM_MISSING: "A release of a task that holds no claim; or a launch that finds its claim gone "
+        "right before its prompt.",
         Code.TASK_BUSY: "A release of a task that is not known to be over. `details` has its execution.",
     },
     "The Host": {
@@ -56,7 +56,7 @@ WHEN = {
         Code.PROMPT_CONSUMED: "The Host took the prompt from its queue and ended the turn before the model saw it.",
     },
     "The launch": {
-        Code.INTERRUPTED: "The process that drove the launch is gone; the prompt was not sent, or is proven not to be there.",
+        Code.INTERRUPTED: "The process that drove the launch is gone. The prompt is proven not to be on the Host.",
         Code.CANCELED: "The caller cancelled before anything was made on the Host.",
         Code.LAUNCH_IN_PROGRESS: "Another process drives or settles this task at the moment.",
     },

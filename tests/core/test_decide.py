@@ -106,6 +106,12 @@ def test_f06_another_preset_than_the_one_asked_names_both_and_the_session_left_b
     assert apply(launch, fact).prompt_sent is False
 
 
+def test_f06_details_that_the_host_leaves_out_or_gives_in_another_form_are_left_out() -> None:
+    for details in ({}, {"agentPreset": None, "available": 7}, {"available": ("a", 1)}):
+        stop = stop_for_fault(Refused("agent-preset/not-found", "m", kind="preset_not_found", details=details))
+        assert stop.details == ({"available": ["a", "1"]} if isinstance(details.get("available"), tuple) else {})
+
+
 @pytest.mark.parametrize(
     ("fault", "code"),
     [

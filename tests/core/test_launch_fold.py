@@ -91,6 +91,12 @@ def test_prompt_sent_is_never_false_while_a_prompt_may_be_on_its_way(launch: Lau
     assert launch.prompt_sent is expected.get(launch.state, False)
 
 
+def test_prompt_sent_at_each_step_of_a_delivery_is_no_then_unknown_then_yes() -> None:
+    steps = [*TO_CLAIMED, SENT, PromptConfirmed(seq=8)]
+    told = [fold(steps[:end]).prompt_sent for end in range(len(steps) + 1)]
+    assert told == [False] * 5 + [None, True, True]
+
+
 @given(launches())
 def test_a_settled_launch_is_failed_or_confirmed_and_a_claim_never_outlives_a_failure(launch: Launch) -> None:
     assert launch.settled == (launch.state == "launch-failed" or launch.confirmed_seq is not None)
@@ -141,6 +147,15 @@ def test_a_new_attempt_keeps_only_the_request_key_of_the_one_before() -> None:
     launch = fold([first, LaunchFailed(code="host_unreachable", stage="requested"), again])
     assert (launch.key, launch.input, launch.attempt, launch.cwd) == ("k", "i", 2, "/x")
     assert (launch.code, launch.failed_stage, launch.session) == (None, None, None)
+
+
+def test_a_session_intended_and_never_seen_is_remembered_unless_the_host_refused_it() -> None:
+    silent = LaunchFailed(code="interrupted", stage="selected", session="s1")
+    refused = LaunchFailed(code="preset_not_found", stage="selected", host_code="agent-preset/not-found")
+    launch = fold([REQUESTED, SELECTED, silent, REQUESTED, SELECTED, refused, REQUESTED])
+    assert launch.absent_sessions == ("s1",)
+    assert fold([REQUESTED, LaunchFailed(code="canceled", stage="requested")]).absent_sessions == ()
+    assert fold([REQUESTED, SELECTED, CREATED, silent]).absent_sessions == ()
 
 
 def test_a_lost_session_allows_a_new_attempt_and_a_kept_one_does_not() -> None:

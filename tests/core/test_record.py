@@ -107,9 +107,10 @@ def test_all_255_changes_of_each_byte_of_a_short_line_are_noticed() -> None:
                 decode_line(bytes(changed), FIRST_SUM, seq=1)
 
 
-@given(
-    st.binary(max_size=80) | st.lists(st.sampled_from([b'{"v":1', b',"sum":"', b"0" * 16, b'"}', b"{}"])).map(b"".join)
-)
+FRAGMENTS = st.lists(st.sampled_from([b'{"v":1', b',"sum":"', b"0" * 16, b'"}', b"{}"])).map(b"".join)
+
+
+@given(st.binary(max_size=80) | FRAGMENTS)
 def test_other_bytes_are_a_damaged_line_and_nothing_else(raw: bytes) -> None:
     with pytest.raises(LineDamaged):
         decode_line(raw, FIRST_SUM, seq=1)
@@ -174,12 +175,14 @@ def test_a_journal_of_the_first_format_reads_for_ever_to_the_same_launches() -> 
 
 EXPECTED = b"""
 {
- "dsh_000000000001": {"state": "prompt-sent", "attempt": 1, "mode": "manual", "cwd": "/work/\xc3\xbc dir\xe2\x80\xa8x",
+ "dsh_000000000001": {"state": "prompt-sent", "attempt": 1, "mode": "manual",
+   "cwd": "/work/\xc3\xbc dir\xe2\x80\xa8x",
    "claim_mode": "exclusive-write", "claim_held": false, "host": "default", "origin": "http://127.0.0.1:3080",
    "binding": "b1", "asked_preset": "standard", "key": "k1", "input": "i1", "reason": "explicit_preset",
    "preset": "standard", "intended_session": "session-1", "session": "session-1", "resolved": "standard",
    "verification": "verified", "request": "dsh_000000000001.1.0", "evidence": "receipt", "confirmed_seq": 8},
- "dsh_000000000002": {"state": "launch-failed", "attempt": 2, "mode": "automatic", "cwd": "/work/\xc3\xbc dir\xe2\x80\xa8x",
+ "dsh_000000000002": {"state": "launch-failed", "attempt": 2, "mode": "automatic",
+   "cwd": "/work/\xc3\xbc dir\xe2\x80\xa8x",
    "claim_mode": "read-only", "host": "default", "origin": "http://127.0.0.1:3080", "binding": "b2",
    "rule": "review", "reason": "kind_exact", "preset": "minimal", "intended_session": "session-2",
    "resolved": "minimal", "verification": "verified", "request": "dsh_000000000002.2.0", "evidence": "log",

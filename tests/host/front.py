@@ -14,7 +14,7 @@ _HTML = b"<!doctype html><title>Router</title><p>Welcome"
 _ANSWERS: dict[str, bytes] = {
     "html": b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s"
     % (len(_HTML), _HTML),
-    "noise": bytes(range(255, 120, -1)),
+    "noise": bytes(range(255, 120, -1)) + b"\r\n\r\n",
     "404": b"HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 9\r\n\r\nnot found",
     "401": b"HTTP/1.1 401 Unauthorized\r\nconnection: close\r\ncontent-length: 12\r\n\r\nunauthorized",
 }

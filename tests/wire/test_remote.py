@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,10 +66,8 @@ DECODERS: tuple[Callable[[msgspec.Raw], Any], ...] = (
 def decode_all(raw: bytes) -> None:
     """Any answer to any call is a value, a refusal or no reply."""
     for decode in DECODERS:
-        try:
+        with contextlib.suppress(Refused, BadReply):
             decode(remote.reply_value(raw, rpc_id="call-1"))
-        except (Refused, BadReply):
-            pass
 
 
 def test_the_roster_of_a_real_host_names_default_and_broken_presets() -> None:
@@ -176,12 +175,12 @@ def test_a_real_tool_turn_is_read_event_by_event() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_number", "standing"),
+    ("number", "standing"),
     [(0, "delivered"), (1, "delivered"), (2, "removed"), (3, "delivered"), (4, "absent")],
 )
-def test_each_prompt_of_a_real_session_is_found_where_it_ended(request_number: int, standing: str) -> None:
+def test_each_prompt_of_a_real_session_is_found_where_it_ended(number: int, standing: str) -> None:
     events = page_of("page_whole").events
-    assert find_prompt(events, f"dsh_0123456789ab.1.{request_number}").standing == standing
+    assert find_prompt(events, f"dsh_0123456789ab.1.{number}").standing == standing
 
 
 @pytest.mark.parametrize(
@@ -310,10 +309,8 @@ def test_an_id_that_is_a_text_is_no_reply() -> None:
 def test_any_json_is_a_value_a_refusal_or_no_reply(value: Any) -> None:
     raw = msgspec.json.encode(value)
     for decode in DECODERS:
-        try:
+        with contextlib.suppress(BadReply):
             decode(msgspec.Raw(raw))
-        except BadReply:
-            pass
     decode_all(raw)
     decode_all(
         msgspec.json.encode({"type": "server-response", "rpcId": "call-1", "result": {"ok": True, "value": value}})

@@ -62,6 +62,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     abandoned: bool = False
     earlier_requests: tuple[str, ...] = ()
     """Request ids of earlier attempts that may still turn up in the session's log."""
+    absent_sessions: tuple[str, ...] = ()
+    """Sessions that were intended and settled as absent: `recover` looks whether one came late."""
 
     @property
     def failed(self) -> bool:
@@ -148,6 +150,7 @@ def _evolve(launch: Launch, fact: LaunchFact, state: str) -> Launch:
                 asked_preset=fact.preset,
                 key=fact.key or launch.key,
                 input=fact.input or launch.input,
+                absent_sessions=launch.absent_sessions,
             )
         case RosterRead():
             return replace(launch, state=state)
@@ -180,6 +183,7 @@ def _evolve(launch: Launch, fact: LaunchFact, state: str) -> Launch:
                 failed_stage=fact.stage,
                 resolved=fact.resolved or launch.resolved,
                 claim_held=False,
+                absent_sessions=_with_absent(launch, fact),
             )
         case LaunchRecovered():
             earlier = launch.earlier_requests if launch.request is None else (*launch.earlier_requests, launch.request)
@@ -204,6 +208,14 @@ def _evolve(launch: Launch, fact: LaunchFact, state: str) -> Launch:
             return replace(launch, state=state, abandoned=True)
         case _:
             assert_never(fact)
+
+
+def _with_absent(launch: Launch, fact: LaunchFailed) -> tuple[str, ...]:
+    """A create that the Host refused with a code made nothing; any other failed one may still arrive."""
+    intended = launch.intended_session
+    if launch.session is not None or intended is None or fact.host_code is not None:
+        return launch.absent_sessions
+    return (*launch.absent_sessions, intended)
 
 
 def fold(facts: Iterable[LaunchFact | ClaimReleased], launch: Launch | None = None) -> Launch:

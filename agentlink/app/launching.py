@@ -1,0 +1,194 @@
+"""One staged launch, new or into an unprompted session, with the checks that come before it (003 FR-06)."""
+
+import msgspec
+
+from agentlink.app.attempt import Attempt
+from agentlink.app.look import settle_task
+from agentlink.app.ports import JournalView, Rule
+from agentlink.app.results import Delegated, Routing, claim_info, launch_brief
+from agentlink.app.runtime import Runtime
+from agentlink.app.to_the_end import Canceled
+from agentlink.core.errors import Code, Failure
+from agentlink.core.facts.launch import ClaimMode, LaunchRecovered, LaunchRequested, LaunchSelected, Mode
+from agentlink.core.host.faults import HostFault
+from agentlink.core.ids import TaskId
+from agentlink.core.launch import machine
+from agentlink.core.launch.claims import Claim, first_conflict
+from agentlink.core.launch.decide import Stop, stop_for_fault
+from agentlink.core.launch.history import TaskView, verification_of
+from agentlink.core.launch.state import Launch
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A checked request. The prompt is in memory only; `key` and `input` are digests."""
+
+    prompt: str
+    cwd: str
+    mode: Mode
+    preset: str | None
+    claim: ClaimMode
+    title: str | None = None
+    key: str | None = None
+    input: str | None = None
+
+
+class KeyTaken(Exception):
+    """Another task got the request key first."""
+
+    def __init__(self, owner: TaskView) -> None:
+        super().__init__(owner.task)
+        self.owner = owner
+
+
+# -- the workspace claim
+
+
+def _claim_rule(task: str, asked_cwd: str, mode: ClaimMode) -> Rule:
+    """Refuses a claim beside which another one may not stand."""
+
+    def rule(journal: JournalView) -> None:
+        conflict = first_conflict(Claim(task, asked_cwd, mode), journal.held_claims())
+        if conflict is not None:
+            raise _ClaimConflict(conflict)
+
+    return rule
+
+
+class _ClaimConflict(Failure):
+    def __init__(self, claim: Claim) -> None:
+        super().__init__(
+            Code.WORKSPACE_CONFLICT,
+            f"task {claim.task} holds {claim.cwd} ({claim.mode})",
+            details={"taskId": claim.task, "cwd": claim.cwd, "mode": claim.mode},
+        )
+        self.claim = claim
+
+
+async def claim_look(runtime: Runtime, asked: Asked) -> None:
+    """An early answer before anything is made; decided again inside the journal lock.
+
+    A conflict with a task whose driver is gone settles that task first (design section 6).
+    """
+    seen: set[str] = set()
+    while True:
+        try:
+            await runtime.store.check(_claim_rule("", asked.cwd, asked.claim))
+            return
+        except _ClaimConflict as conflict:
+            view = await runtime.store.task(TaskId(conflict.claim.task))
+            if view is None or view.launch.settled or view.task in seen:
+                raise
+            seen.add(view.task)
+            await settle_task(runtime, view)
+
+
+# -- the Host
+
+
+async def reach_host(runtime: Runtime, session: str) -> None:
+    """One read that proves reachability, wire, login and that the new session id is free."""
+    try:
+        taken = await runtime.host.session_state(session) is not None
+    except HostFault as fault:
+        stop = stop_for_fault(fault)
+        raise Failure(stop.code, stop.message, details=stop.details) from fault
+    if taken:  # pragma: no cover  (a fresh random id)
+        raise Failure(Code.SESSION_IDENTITY_MISMATCH, f"the Host already has a session {session}")
+
+
+# -- the launch
+
+
+async def launch_anew(runtime: Runtime, asked: Asked, view: TaskView, canceled: Canceled) -> Delegated:
+    """A new attempt from launch/requested on. The task lock is held."""
+    attempt = Attempt(runtime, view)
+    await attempt.record(_requested(runtime, asked, view), rule=_key_rule(view.task, asked.key))
+    if canceled.is_set:
+        raise await attempt.fail(Stop(code=Code.CANCELED, message="canceled before anything was made on the Host"))
+    await _select(runtime, asked, attempt)
+    await attempt.create()
+    await attempt.verify()
+    await _send(asked, attempt)
+    return delegated(attempt.task, attempt.launch, warnings=tuple(attempt.warnings))
+
+
+def _requested(runtime: Runtime, asked: Asked, view: TaskView) -> LaunchRequested:
+    return LaunchRequested(
+        attempt=view.launch.attempt + 1,
+        mode=asked.mode,
+        cwd=asked.cwd,
+        claim=asked.claim,
+        host=runtime.host.label,
+        origin=runtime.host.origin,
+        binding=runtime.host.binding,
+        preset=asked.preset,
+        key=asked.key,
+        input=asked.input,
+    )
+
+
+def _key_rule(task: str, key: str | None) -> Rule | None:
+    if key is None:
+        return None
+
+    def rule(journal: JournalView) -> None:
+        owner = journal.key_owner(key)
+        if owner is not None and owner.task != task:
+            raise KeyTaken(owner)
+
+    return rule
+
+
+async def _select(runtime: Runtime, asked: Asked, attempt: Attempt) -> None:
+    """requested -> selected: the claim is decided here, inside the lock, before anything is made on the Host."""
+    selected = LaunchSelected(
+        session=runtime.new_session_id(),
+        reason="dsh_default" if asked.preset is None else "explicit_preset",
+        preset=asked.preset,
+    )
+    try:
+        await attempt.record(selected, rule=_claim_rule(attempt.task, asked.cwd, asked.claim))
+    except Failure as failure:
+        if failure.code is not Code.WORKSPACE_CONFLICT:
+            raise
+        raise await attempt.fail(Stop(code=failure.code, message=failure.message, details=failure.details)) from failure
+
+
+async def _send(asked: Asked, attempt: Attempt) -> None:
+    await attempt.claim()
+    if await attempt.check_again():
+        await attempt.send(asked.prompt)
+    if asked.title is not None and attempt.launch.state == machine.PROMPT_SENT:
+        await attempt.title(asked.title)
+
+
+async def recover_into(runtime: Runtime, asked: Asked, view: TaskView) -> Delegated:
+    """A new attempt in the unprompted session of the one before; preset, claim and model are proven anew (rule 9)."""
+    attempt = Attempt(runtime, view)
+    launch = view.launch
+
+    resolved = await attempt.look_before_recovery()
+    again = LaunchRecovered(attempt=launch.attempt + 1, resolved=resolved, binding=runtime.host.binding)
+    await attempt.record(again, rule=_claim_rule(view.task, launch.cwd, launch.claim_mode))
+    await attempt.verify()
+    await _send(asked, attempt)
+    return delegated(attempt.task, attempt.launch, repeated=True, warnings=tuple(attempt.warnings))
+
+
+def delegated(task: str, launch: Launch, *, repeated: bool = False, warnings: tuple[str, ...] = ()) -> Delegated:
+    """The launch as the answer to a delegation."""
+    return Delegated(
+        task_id=task,
+        session_id=launch.session,
+        launch=launch_brief(launch),
+        routing=Routing(
+            mode=launch.mode,
+            requested_preset=launch.preset or launch.asked_preset,
+            resolved_preset=launch.resolved,
+            verification=verification_of(launch),
+            reason=launch.reason,
+        ),
+        claim=claim_info(launch),
+        repeated=repeated,
+        warnings=warnings,
+    )

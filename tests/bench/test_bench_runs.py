@@ -1,0 +1,32 @@
+"""The benchmarks still run. What they measure is never asserted here: a busy machine is no defect."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+ROOT = Path(__file__).parents[2]
+
+
+def bench(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_quick_run_gives_rows_with_ours_beside_the_limit_of_the_same_run() -> None:
+    found = msgspec.json.decode(bench("append", "list", "replay", "--quick", "--json"))
+    assert {row["bench"] for row in found["rows"]} == {"append", "list", "replay"}
+    assert all(row["ours"] >= 0 for row in found["rows"])
+    assert all(row["limit"] > 0 and row["value"] > 0 for row in found["rows"] if row["bench"] == "append")
+    assert found["machine"]["cores"] > 0
+
+
+def test_quick_run_prints_one_table_without_any_path_of_this_machine() -> None:
+    shown = bench("list", "--quick")
+    assert "| list " in shown
+    assert str(Path.home()) not in shown
