@@ -4,7 +4,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 import msgspec
 from anyio import to_thread
@@ -219,6 +219,8 @@ class FileStore:
                     f"the journal is damaged at line {problem.line} ({problem.reason})",
                     details=msgspec.to_builtins(problem),
                 )
+            case _ as never:
+                assert_never(never)
 
     async def _query(self, ask: Callable[[Ledger], T]) -> T:
         def run() -> T:

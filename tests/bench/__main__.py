@@ -29,11 +29,12 @@ def main(names: tuple[str, ...], *, quick: bool, as_json: bool) -> None:
         for name in names or BENCHES:
             context.tell(name)
             rows += BENCHES[name].run(context)
-    if as_json:
-        shown = {"machine": msgspec.to_builtins(machine), "rows": as_data(rows)}
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(shown)) + b"\n")
-        return
-    print(f"{in_words(machine)}\n\n{table(rows)}")
+        if as_json:
+            shown = {"machine": msgspec.to_builtins(machine), "rows": as_data(rows)}
+            print(msgspec.json.format(msgspec.json.encode(shown)).decode())
+        else:
+            print(f"{in_words(machine)}\n\n{table(rows)}")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

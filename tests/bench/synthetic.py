@@ -80,13 +80,14 @@ def write_journal(home: Path, tasks: int) -> Journal:
     """A journal of this many launched tasks in an unused home, with its acknowledged end."""
     directory = ensure_private_dir(home / "journal")
     file = directory / "000001.jsonl"
-    size, lines, last = 0, 0, FIRST_SUM
+    size, lines, end = 0, 0, FIRST_SUM
     with file.open("xb", buffering=1 << 20) as out:
         file.chmod(FILE_MODE)
-        for data, last in encoded_lines(tasks):
+        for data, new_sum in encoded_lines(tasks):
             out.write(data)
             size += len(data)
             lines += 1
+            end = new_sum
     if lines:
-        write_head(directory / "head", Head(file.name, lines, last, size))
+        write_head(directory / "head", Head(file.name, lines, end, size))
     return Journal(file, tasks, lines, size)

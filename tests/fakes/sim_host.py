@@ -107,10 +107,10 @@ class SimHost:
     def now_ms(self) -> int:
         return EPOCH_MS + int(self.clock.now() * 1000)
 
-    def write(self, session: Session, kind: type[Any], **fields: Any) -> None:
+    def write(self, session: Session, event_type: type[Any], /, **fields: Any) -> None:
         if len(session.log) == session.on_disk:
             self._later(FLUSH_S, lambda: self.flush(session))
-        session.log.append(kind(seq=len(session.log), time_ms=self.now_ms(), **fields))
+        session.log.append(event_type(seq=len(session.log), time_ms=self.now_ms(), **fields))
 
     def flush(self, session: Session) -> None:
         session.on_disk, session.preset_at_disk = len(session.log), session.preset
@@ -297,14 +297,20 @@ class SimLink:
             "model_catalog", lambda: ModelCatalog(ModelChoice("provider", "model"), self.host.routable)
         )
 
-    async def send_prompt(self, session: str, *, request: str, prompt: str) -> None:
+    async def send_prompt(self, session: str, *, request: str, prompt: str) -> None:  # noqa: ARG002  the port's
         await self.call("send_prompt", lambda: self.host.prompt(session, request))
 
-    async def rename(self, session: str, title: str) -> None:
+    async def rename(self, session: str, title: str) -> None:  # noqa: ARG002  the port's
         await self.call("rename", lambda: None)
 
     async def page(
-        self, session: str, *, through: int, before: int | None = None, messages: int, whole_turn: bool = False
+        self,
+        session: str,
+        *,
+        through: int,
+        before: int | None = None,
+        messages: int,
+        whole_turn: bool = False,  # noqa: ARG002  the port's
     ) -> Page:
         return await self.call(
             "page", lambda: self.host.page(session, through=through, before=before, messages=messages)

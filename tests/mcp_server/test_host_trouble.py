@@ -11,6 +11,7 @@ import pytest
 from mcp import Client
 
 from agentlink.app.runtime import Runtime, open_runtime
+from agentlink.core.host.faults import Refused
 from agentlink.host.client import RemoteHost
 from agentlink.host.cookies import CookieFiles
 from agentlink.lab import Lab, LabBroken, LabHost
@@ -146,14 +147,15 @@ async def test_a_host_whose_roster_cannot_be_read_is_neither_down_nor_without_pr
         try:
             async with Client(make_server(runtime)) as client:
                 status = await ask(client, "dsh_host_status")
-                assert (status["availability"], status["failure"]["code"]) == ("connected", "host_error")
-                assert status["failure"]["hostCode"] == "gateway/internal"
-                assert "presets" not in status
+                # Its roster read fails, and it lacks the exact state of a session: it cannot be used, and says why.
+                assert status["availability"] == status["failure"]["code"] == "host_unsupported"
+                assert "session/projections" in status["failure"]["message"]
                 for preset in ({}, {"agentPreset": "minimal"}):
                     error = await refused(client, "dsh_delegate", prompt="x", cwd=str(old.workspace), **preset)
-                    assert (error["code"], error["promptSent"]) == ("host_error", False)
-                    assert error["details"]["hostCode"] == "gateway/internal"
-                    launch = (await ask(client, "dsh_status", taskId=error["taskId"]))["launch"]
-                    assert launch["stage"] == "launch-failed"
+                    assert (error["code"], error["promptSent"]) == ("host_unsupported", False)
+                assert (await ask(client, "dsh_list"))["tasks"] == []
+                with pytest.raises(Refused) as roster:
+                    await runtime.host.roster()
+                assert (roster.value.code, roster.value.final) == ("gateway/internal", False)
         finally:
             await runtime.host.aclose()  # type: ignore[attr-defined]

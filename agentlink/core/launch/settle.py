@@ -5,7 +5,7 @@ append, with `Look` for what must be read first, or with None when nothing can o
 """
 
 from enum import Enum
-from typing import Literal
+from typing import Literal, assert_never
 
 import msgspec
 
@@ -90,6 +90,8 @@ def _settle_claimed(launch: Launch, seen: Seen) -> tuple[LaunchFact, ...] | None
             return (_failed(launch, Code.INTERRUPTED),)
         case None:
             return None
+        case _ as never:
+            assert_never(never)
 
 
 def _settle_sent(launch: Launch, seen: Seen) -> tuple[LaunchFact, ...] | None:
@@ -104,6 +106,8 @@ def _settle_sent(launch: Launch, seen: Seen) -> tuple[LaunchFact, ...] | None:
             return (_failed(launch, Code.PROMPT_LOST),)
         case "accepted" | None:
             return None
+        case _ as never:
+            assert_never(never)
 
 
 def _settle_unprompted(launch: Launch, seen: Seen) -> tuple[LaunchFact, ...] | None:
@@ -129,6 +133,8 @@ def _judged(seen: Seen) -> Literal["delivered", "accepted", "discarded", "consum
             return "consumed" if _old_enough(seen) and seen.nothing_underway else None
         case "absent":
             return "absent" if _proven_absent(seen) else None
+        case _ as never:
+            assert_never(never)
 
 
 def _confirmation(seen: Seen) -> tuple[LaunchFact, ...]:
