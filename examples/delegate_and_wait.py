@@ -43,6 +43,8 @@ async def work(directory: str, prompt: str, preset: str | None) -> int:
     except Failure as failure:
         print(f"{failure.code}: {failure.message}\nnext: {failure.next_step}", file=sys.stderr)
         return 1
+    finally:
+        await runtime.aclose()
     print(status.final_message or f"no final message: {status.execution}")
     return 0 if status.execution == "turn_completed" else 3
 

@@ -1,6 +1,5 @@
 """The list of tasks: journal facts only, newest first. It settles nothing and asks the Host nothing."""
 
-from collections.abc import Callable
 from typing import Literal
 
 from agentlink.app.results import TaskList, TaskRow
@@ -13,14 +12,6 @@ from agentlink.core.launch.state import Launch
 MAX_ROWS = 200
 StateFilter = Literal["unfinished", "failed", "sent", "claimed"]
 
-_ACCEPTS: dict[StateFilter | None, Callable[[Launch], bool]] = {
-    None: lambda _: True,
-    "unfinished": lambda launch: not launch.settled,
-    "failed": lambda launch: launch.failed,
-    "sent": lambda launch: launch.prompt_sent is True,
-    "claimed": lambda launch: launch.claim_held,
-}
-
 
 async def list_tasks(
     runtime: Runtime, *, limit: int = 50, before: TaskId | None = None, state: StateFilter | None = None
@@ -30,7 +21,7 @@ async def list_tasks(
         raise Failure(Code.INVALID_REQUEST, f"limit is 1 to {MAX_ROWS}", details={"argument": "limit"})
     if before is not None and await runtime.store.task(before) is None:
         raise Failure(Code.TASK_NOT_FOUND, f"no task {before} in this journal", task=before)
-    rows = await runtime.store.page(limit=limit + 1, before=before, accept=_ACCEPTS[state])
+    rows = await runtime.store.page(limit=limit + 1, before=before, kind=state)
     more = len(rows) > limit
     problem = await runtime.store.problem()
     return TaskList(

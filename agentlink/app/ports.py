@@ -11,7 +11,7 @@ from agentlink.core.host.values import CreatedSession, ModelCatalog, Page, Prese
 from agentlink.core.ids import RequestId, SessionId, TaskId
 from agentlink.core.launch.claims import Claim
 from agentlink.core.launch.history import Recorded, TaskView
-from agentlink.core.launch.state import Launch
+from agentlink.core.launch.kinds import Kind
 from agentlink.wire.detect import Wire
 
 
@@ -48,10 +48,8 @@ class Store(Protocol):
 
     async def history(self, task: TaskId) -> tuple[Recorded, ...]: ...
 
-    async def page(
-        self, *, limit: int, before: TaskId | None, accept: Callable[[Launch], bool]
-    ) -> tuple[TaskView, ...]:
-        """The newest tasks first, older than `before`."""
+    async def page(self, *, limit: int, before: TaskId | None = None, kind: Kind | None = None) -> tuple[TaskView, ...]:
+        """Tasks of that kind, newest first, that began before `before`."""
         ...
 
     async def check(self, rule: Rule) -> None:

@@ -120,11 +120,10 @@ def _wishes(prompt: str | None, *, give_up: bool, session_lost: bool) -> tuple[t
 
 async def recover_all(runtime: Runtime, *, progress: Progress | None = None) -> Recovered:
     """Settles every unfinished launch, by reads only, and lists the sessions that were left without a prompt."""
-    unfinished = await runtime.store.page(
-        limit=MAX_UNFINISHED, before=None, accept=lambda launch: not launch.settled or launch.unprompted
-    )
+    unfinished = await runtime.store.page(limit=MAX_UNFINISHED, kind="unfinished")
+    unfinished += await runtime.store.page(limit=MAX_UNFINISHED, kind="unprompted")
     settled, unsettled = await _settle_many(runtime, unfinished, progress)
-    left = await runtime.store.page(limit=MAX_UNFINISHED, before=None, accept=lambda launch: launch.unprompted)
+    left = await runtime.store.page(limit=MAX_UNFINISHED, kind="unprompted")
     strays, trouble = await _strays(runtime)
     return Recovered(
         settled=settled,
@@ -183,13 +182,10 @@ def _unprompted(view: TaskView) -> Unprompted:
 
 async def _strays(runtime: Runtime) -> tuple[tuple[Stray, ...], str | None]:
     """Intended sessions that were settled as absent and exist all the same, among the newest 200 such attempts."""
-
-    def accept(launch: Launch) -> bool:
-        return bool(launch.absent_sessions) and launch.origin == runtime.host.origin
-
-    rows = await runtime.store.page(limit=MAX_STRAYS, before=None, accept=accept)
-    found = []
-    for view in rows:
+    found: list[Stray] = []
+    for view in await runtime.store.page(limit=MAX_STRAYS, kind="absent"):
+        if view.launch.origin != runtime.host.origin:
+            continue
         for session in view.launch.absent_sessions:
             try:
                 if await runtime.host.session_state(session) is not None:

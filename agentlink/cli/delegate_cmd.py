@@ -27,6 +27,14 @@ def read_prompt(argument: str | None, file: str | None) -> str:
         raise Failure(Code.INVALID_REQUEST, reason, details={"argument": "prompt-file"}) from None
 
 
+def _here() -> Path | None:
+    """Where a relative directory starts: the shell's own, unless somebody has removed it."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
+
+
 @click.command("delegate")
 @click.argument("prompt", required=False)
 @click.option("--cwd", required=True, help="Working directory of the task.")
@@ -55,7 +63,7 @@ def delegate_command(prompt: str | None, prompt_file: str | None, *, wait: bool,
         claim=options["workspace_mode"],
         title=options["title"],
         request_key=options["request_key"],
-        root=Path.cwd(),
+        root=_here(),
     )
 
     async def work(runtime: Any) -> Any:

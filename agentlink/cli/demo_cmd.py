@@ -82,7 +82,7 @@ async def _watch(runtime: Any) -> None:
 
     told = 0
     while True:
-        for view in await runtime.store.page(limit=1, before=None, accept=lambda _: True):
+        for view in await runtime.store.page(limit=1):
             path = stages(await runtime.store.history(view.task))
             for step in path[told:]:
                 say(f"  {step.at[11:23]}  {step.fact:24} -> {step.state}")

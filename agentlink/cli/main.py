@@ -55,26 +55,36 @@ def run(arguments: Sequence[str], *, serve: Callable[[], None]) -> int:
 
     `serve` is what the serve command starts.
     """
-    as_json = "--json" in arguments
     if arguments[:1] != ["serve"]:
         # This flushes stdout, and what imports printed so far must never reach the wire of the server (F7).
         tolerant_streams()
     try:
-        status = agentlink.main(list(arguments), prog_name="agentlink", standalone_mode=False, obj=serve)
+        status = _status_of(arguments, serve=serve, as_json="--json" in arguments)
         sys.stdout.flush()
+    except BrokenPipeError:
+        return _reader_has_gone()
+    return status
+
+
+def _status_of(arguments: Sequence[str], *, serve: Callable[[], None], as_json: bool) -> int:
+    try:
+        status = agentlink.main(list(arguments), prog_name="agentlink", standalone_mode=False, obj=serve)
     except Failure as failure:
         return report_failure(failure, as_json=as_json)
     except click.ClickException as error:
         return report_usage(error, as_json=as_json)
     except (KeyboardInterrupt, click.Abort):
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        return _reader_has_gone()
     return status if isinstance(status, int) else 0
 
 
 def _reader_has_gone() -> int:
     """The reader of our output stopped: end quietly, as other tools in a pipe do."""
     null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            # What is left in the buffer goes where nobody minds, or the interpreter would complain at its end.
+            os.dup2(null, stream.fileno())
     return 128 + 13

@@ -42,11 +42,13 @@ def export(out: Path | None, kind: str | None, task: str | None, *, check: bool,
             if kind is not None or check:
                 raise Failure(Code.INVALID_REQUEST, str(unavailable)) from None
             say(f"launch.svg is left out: {unavailable}")
-    stale = _stale(out, charts)
-    if not check:
-        out.mkdir(parents=True, exist_ok=True)
-        for name in stale:
-            (out / name).write_text(charts[name], encoding="utf-8", newline="\n")
+    try:
+        stale = _stale(out, charts)
+        if not check:
+            _write(out, {name: charts[name] for name in stale})
+    except OSError as error:
+        reason = f"the charts cannot be written to {out}: {error.strerror}"
+        raise Failure(Code.INVALID_REQUEST, reason, details={"argument": "out"}) from None
     if as_json:
         print_json({"directory": str(out), "files": list(charts), "changed": stale})
     else:
@@ -61,6 +63,12 @@ def _print(text: str, *, as_json: bool) -> int:
     else:
         click.echo(text, nl=False)
     return 0
+
+
+def _write(out: Path, charts: dict[str, str]) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in charts.items():
+        (out / name).write_text(text, encoding="utf-8", newline="\n")
 
 
 def _stale(out: Path, charts: dict[str, str]) -> list[str]:

@@ -80,12 +80,12 @@ def read_on(path: Path, ledger: Ledger) -> Damage | Newer | None:
 
 def _take(path: Path, ledger: Ledger, raw: bytes) -> Damage | Newer | None:
     try:
-        line, new_sum = decode_line(raw, ledger.sum, seq=ledger.seq + 1)
+        line, new_sum = decode_line(raw, ledger.sum, seq=None if ledger.seq is None else ledger.seq + 1)
         ledger.take(line, new_sum, offset=ledger.offset, length=len(raw) + 1)
     except LineNewer as newer:
-        return Newer(path.name, ledger.seq + 1, newer.version)
+        return Newer(path.name, ledger.next_seq, newer.version)
     except LineDamaged as damaged:
-        return Damage(path.name, ledger.seq + 1, ledger.offset, damaged.reason)
+        return Damage(path.name, ledger.next_seq, ledger.offset, damaged.reason)
     return None
 
 
@@ -135,7 +135,7 @@ def tail_after(path: Path, offset: int) -> bytes:
 
 def append_line(path: Path, ledger: Ledger, task: str | None, n: int, facts: tuple[AnyFact, ...], at: str) -> None:
     """Writes and flushes the next line, then takes it into the ledger. Raises WriteFailed."""
-    line = Line(VERSION, ledger.seq + 1, at, task, n, facts)
+    line = Line(VERSION, ledger.next_seq, at, task, n, facts)
     data, new_sum = encode_line(line, ledger.sum)
     append_bytes(path, data, at=ledger.offset)
     ledger.take(line, new_sum, offset=ledger.offset, length=len(data))

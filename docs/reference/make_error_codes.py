@@ -57,6 +57,7 @@ WHEN = {
     },
     "The launch": {
         Code.INTERRUPTED: "The process that drove the launch is gone. The prompt is proven not to be on the Host.",
+        Code.NOT_RECOVERABLE: "The prompt of the task was sent, the task was abandoned, or it left no session.",
         Code.CANCELED: "The caller cancelled before anything was made on the Host.",
         Code.LAUNCH_IN_PROGRESS: "Another process drives or settles this task at the moment.",
     },

@@ -10,7 +10,7 @@ import msgspec
 
 from tests.bench import append, contention, delegate, listing, memory, replay, sizes, startup, status
 from tests.bench.context import Context
-from tests.bench.machine import in_words, this_machine
+from tests.bench.machine import in_words, load, this_machine
 from tests.bench.rows import as_data, table
 
 MODULES = (delegate, status, listing, append, contention, replay, startup, memory, sizes)
@@ -25,15 +25,16 @@ def main(names: tuple[str, ...], *, quick: bool, as_json: bool) -> None:
     """Measure the named benchmarks, or all of them."""
     with Context(quick=quick) as context:
         machine = this_machine(context.root)
-        rows = []
+        rows, loads = [], [load()]
         for name in names or BENCHES:
             context.tell(name)
             rows += BENCHES[name].run(context)
+            loads.append(load())
         if as_json:
-            shown = {"machine": msgspec.to_builtins(machine), "rows": as_data(rows)}
+            shown = {"machine": msgspec.to_builtins(machine), "loads": loads, "rows": as_data(rows)}
             print(msgspec.json.format(msgspec.json.encode(shown)).decode())
         else:
-            print(f"{in_words(machine)}\n\n{table(rows)}")
+            print(f"{in_words(machine, loads)}\n\n{table(rows)}")
         sys.stdout.flush()
 
 

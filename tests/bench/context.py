@@ -63,15 +63,17 @@ class Context:
         self._homes += 1
         return self.root / f"home-{self._homes}"
 
-    def home_with(self, tasks: int) -> Path:
-        """A home of its own whose journal holds this many tasks."""
+    def home_with(self, tasks: int, *, held: bool = False) -> Path:
+        """A home of its own whose journal holds this many tasks; `held`: none has given its claim back."""
         home = self.new_home()
-        if tasks:
+        if held:
+            write_journal(home, tasks, held=True)
+        elif tasks:
             shutil.copytree(self.journal(tasks).file.parent, home / "journal")
         return home
 
     def journal(self, tasks: int) -> Journal:
-        """A journal of this size, to be read only."""
+        """A journal of this many finished tasks, to be read only."""
         if tasks not in self._journals:
             self._journals[tasks] = write_journal(self.new_home(), tasks)
         return self._journals[tasks]

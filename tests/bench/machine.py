@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,8 +25,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     python: str
     flush_ms: float
     """Median of writing 300 bytes at a file's end and flushing them."""
-    load: float
-    """Load average of the last minute when the run began."""
     versions: dict[str, str]
 
 
@@ -37,7 +36,6 @@ def this_machine(directory: Path) -> Machine:
         system=f"{platform.system()} {platform.release().split('-')[0]} {platform.machine()}",
         python=f"{platform.python_implementation()} {platform.python_version()}",
         flush_ms=flush_ms(directory),
-        load=os.getloadavg()[0],
         versions={name: _version(name) for name in _PACKAGES},
     )
 
@@ -56,12 +54,17 @@ def flush_ms(directory: Path) -> float:
     return median(times)
 
 
-def in_words(machine: Machine) -> str:
+def load() -> float:
+    """How many processes wanted a core in the last minute; ours are among them."""
+    return os.getloadavg()[0]
+
+
+def in_words(machine: Machine, loads: Sequence[float]) -> str:
     """Two lines for people."""
     versions = ", ".join(f"{name} {number}" for name, number in machine.versions.items())
     return (
         f"{machine.date} · {machine.cores} cores · {machine.system} · {machine.python} · "
-        f"write and flush {machine.flush_ms:.2f} ms · load {machine.load:.1f}\n{versions}"
+        f"write and flush {machine.flush_ms:.2f} ms · load {min(loads):.1f} to {max(loads):.1f}\n{versions}"
     )
 
 

@@ -29,7 +29,7 @@ def run(context: Context) -> list[Row]:
         task = {"taskId": body(delegated)["taskId"]}
         while body(status := _result(server, "dsh_status", task, cwd=str(cwd)))["launch"].get("confirmed") is None:
             time.sleep(0.2)
-    with RawServer(context.environment(context.journal(100).file.parent.parent)) as server:
+    with RawServer(context.environment(context.home_with(100, held=True))) as server:
         server.initialize()
         page = _result(server, "dsh_list", {}, cwd=CWD)
     shown = body(status)

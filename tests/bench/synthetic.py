@@ -18,6 +18,7 @@ from agentlink.core.facts.launch import (
     SessionCreated,
 )
 from agentlink.core.facts.record import FIRST_SUM, VERSION, Line, encode_line
+from agentlink.core.facts.work import ClaimReleased
 from agentlink.core.ids import SessionId, TaskId, make_task_id, prompt_request_id
 from agentlink.files.private import FILE_MODE, ensure_private_dir
 from agentlink.journal.head import Head, write_head
@@ -42,7 +43,7 @@ def numbered_task(number: int) -> TaskId:
 
 
 def launch_facts(task: TaskId, number: int) -> tuple[LaunchFact, ...]:
-    """A launch from its request to its confirmed prompt: a line for each fact, as `delegate` writes them."""
+    """A launch from its request to its confirmed prompt, as `delegate` writes them."""
     session = SessionId(f"session-00000000-0000-4000-8000-{number:012x}")
     request = prompt_request_id(task, attempt=1, number=0)
     return (
@@ -65,25 +66,30 @@ def launch_facts(task: TaskId, number: int) -> tuple[LaunchFact, ...]:
     )
 
 
-def encoded_lines(tasks: int) -> Iterator[tuple[bytes, str]]:
-    """Every line of a journal with this many tasks, and its sum."""
+def encoded_lines(tasks: int, *, held: bool) -> Iterator[tuple[bytes, str]]:
+    """Every line of a journal with this many tasks, and its sum: a line for each fact of a launch.
+
+    The last line of a task also gives its claim back, unless it is `held`.
+    """
     before, seq = FIRST_SUM, 0
     for number in range(tasks):
         task = numbered_task(number)
         for n, fact in enumerate(launch_facts(task, number), start=1):
             seq += 1
-            data, before = encode_line(Line(VERSION, seq, AT, task, n, (fact,)), before)
+            closes = n == LINES_PER_TASK and not held
+            facts = (fact, ClaimReleased()) if closes else (fact,)
+            data, before = encode_line(Line(VERSION, seq, AT, task, n, facts), before)
             yield data, before
 
 
-def write_journal(home: Path, tasks: int) -> Journal:
+def write_journal(home: Path, tasks: int, *, held: bool = False) -> Journal:
     """A journal of this many launched tasks in an unused home, with its acknowledged end."""
     directory = ensure_private_dir(home / "journal")
     file = directory / "000001.jsonl"
     size, lines, end = 0, 0, FIRST_SUM
     with file.open("xb", buffering=1 << 20) as out:
         file.chmod(FILE_MODE)
-        for data, new_sum in encoded_lines(tasks):
+        for data, new_sum in encoded_lines(tasks, held=held):
             out.write(data)
             size += len(data)
             lines += 1

@@ -53,7 +53,7 @@ def test_the_python_api_says_what_to_do_about_a_missing_preset(running: Lab, tmp
 
 def test_an_mcp_client_lists_delegates_polls_and_releases(running: Lab, tmp_path: Path) -> None:
     script = str(EXAMPLES / "mcp_client.py")
-    ended = run(running, tmp_path, sys.executable, script, workspace(running, "mcp"), "[[slow: 0.3 from MCP]]")
+    ended = run(running, tmp_path, sys.executable, script, workspace(running, "mcp"), "[[say: from MCP]]")
     assert (ended.returncode, ended.stdout) == (0, "from MCP\n"), ended.stderr
     assert "dsh_delegate" in ended.stderr
 

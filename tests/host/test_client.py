@@ -1,4 +1,4 @@
-"""The Host adapter against a server that misbehaves in every way: each fault is told apart, and each wait is bounded."""
+"""The Host adapter against a server that misbehaves: each fault is told apart, and each wait is bounded."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_a_closed_port_is_unreachable_and_nothing_was_sent(home: Path, cal
 NO_REPLY: dict[str, Callable[[Asked], bytes]] = {
     "HTML": lambda _: http(200, b"<!doctype html><p>hi", "content-type: text/html"),
     "empty": lambda _: http(200, b""),
-    "half a JSON": lambda asked: http(200, b'{"type":"server-resp'),
+    "half a JSON": lambda _: http(200, b'{"type":"server-resp'),
     "another call's": lambda asked: reply(asked, {}, rpcId="other"),
     "another type": lambda asked: reply(asked, {}, type="event"),
     "no result": lambda asked: http(200, json.dumps({"type": "server-response", "rpcId": asked.rpc_id}).encode()),
@@ -340,7 +340,7 @@ async def test_one_cookie_name_on_two_paths_is_no_trouble(home: Path) -> None:
 
 
 async def test_a_home_that_cannot_keep_the_cookie_leaves_this_process_logged_in(home: Path) -> None:
-    home.write_text("a file where the home should be")
+    await anyio.Path(home).write_text("a file where the home should be")
     async with scripted() as server, host_of(server.origin, home, logged_in=False, token="t") as host:
         server.gives(lambda asked: reply(asked, {"default": None, "routableProviders": []}))
         await host.model_catalog()
@@ -362,8 +362,18 @@ async def test_f08_a_loopback_host_is_never_called_through_a_proxy(
         assert len(server.calls) == 1
 
 
-@pytest.mark.parametrize("date", ["Mon, 30 Nov 2026 20:00:00 GMT", None, "", "yesterday", "Mon, 01 Jan 0001 00:00:00 -0000",
-                                  "Mon, 31 Dec 9999 23:59:59 -1200", "Mon, 99 Foo 99999 00:00:00 GMT"])  # fmt: skip
+DATES = [
+    "Mon, 30 Nov 2026 20:00:00 GMT",
+    None,
+    "",
+    "yesterday",
+    "Mon, 01 Jan 0001 00:00:00 -0000",
+    "Mon, 31 Dec 9999 23:59:59 -1200",
+    "Mon, 99 Foo 99999 00:00:00 GMT",
+]
+
+
+@pytest.mark.parametrize("date", DATES)
 async def test_the_hosts_clock_is_read_when_it_can_be(home: Path, date: str | None) -> None:
     async with scripted() as server, host_of(server.origin, home) as host:
         headers = [] if date is None else [f"date: {date}"]
@@ -417,5 +427,3 @@ async def test_calls_wait_for_a_connection_and_none_is_lost(home: Path) -> None:
             for _ in range(60):
                 group.start_soon(host.model_catalog)
         assert len(server.calls) == 60
-
-

@@ -89,7 +89,7 @@ class Journal:
 
     def page(self, *, limit: int = 50, before: TaskId | None = None) -> list[TaskId]:
         async def run() -> list[TaskId]:
-            rows = await self.store.page(limit=limit, before=before, accept=lambda _: True)
+            rows = await self.store.page(limit=limit, before=before)
             return [row.task for row in rows]
 
         return anyio.run(run)
@@ -108,7 +108,7 @@ def snapshot(home: Path) -> dict[str, Any] | Code:
     async def look() -> dict[str, Any] | Code:
         store = FileStore(home, clock=Ticks())
         try:
-            rows = await store.page(limit=1_000, before=None, accept=lambda _: True)
+            rows = await store.page(limit=1_000, before=None)
             seen = {str(row.task): (row, await store.history(row.task)) for row in rows}
             problem = await store.problem()
         except Failure as failure:

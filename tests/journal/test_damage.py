@@ -11,7 +11,7 @@ import pytest
 from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.record import FIRST_SUM, Line, LineDamaged, chain, encode_line
 from agentlink.core.facts.work import TailSetAside
-from agentlink.journal import store
+from agentlink.journal import head, segment
 from agentlink.journal.head import Head, read_head, write_head
 from agentlink.journal.ledger import Ledger
 from tests.journal.home import REQUESTED, SELECTED, STEPS, A, B, C, Journal, requested, snapshot
@@ -270,10 +270,10 @@ def test_what_only_one_look_shows_is_no_damage(tmp_path: Path, monkeypatch: pyte
 
     if shown == "half-written head":
         mixed = Head("000001.jsonl", 3, "0" * 16, 0)
-        monkeypatch.setattr(store, "read_head", once(read_head, mixed))
+        monkeypatch.setattr(head, "read_head", once(read_head, mixed))
     else:
-        damage = store.segment.Damage("000001.jsonl", 4, 0, "form")
-        monkeypatch.setattr(store.segment, "read_on", once(store.segment.read_on, damage))
+        damage = segment.Damage("000001.jsonl", 4, 0, "form")
+        monkeypatch.setattr(segment, "read_on", once(segment.read_on, damage))
     assert Journal(tmp_path).problem() is None
     assert journal.problem() is None
 

@@ -13,7 +13,7 @@ import pytest
 from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.launch import LaunchFact
 from agentlink.core.launch.history import StaleTask
-from agentlink.journal import segment, store
+from agentlink.journal import head, lines, segment
 from tests.journal.home import REQUESTED, SELECTED, A, B, Journal, python, snapshot
 
 FULL_DISK = """
@@ -154,7 +154,7 @@ def test_a_line_whose_end_cannot_be_noted_is_reported_and_stands(
     journal = Journal(tmp_path)
     journal.append(A, REQUESTED, n=0)
     with monkeypatch.context() as broken:
-        broken.setattr(store, "write_head", failing(store.write_head, errno.ENOSPC, when=lambda *_: True))
+        broken.setattr(head, "write_head", failing(head.write_head, errno.ENOSPC, when=lambda *_: True))
         unwritable(journal, SELECTED, n=1)
     view = journal.task(A)
     assert view is not None
@@ -250,7 +250,7 @@ def test_a_history_whose_file_is_gone_is_unreadable(tmp_path: Path, monkeypatch:
     def vanish(path: Path, offset: int) -> Any:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory")
 
-    monkeypatch.setattr(store.segment, "verified_line", vanish)
+    monkeypatch.setattr(lines, "verified_line", vanish)
     with pytest.raises(Failure) as caught:
         journal.history(A)
     assert caught.value.code == Code.JOURNAL_UNWRITABLE

@@ -64,10 +64,20 @@ def test_f09a_an_idle_server_ends_when_stdin_closes(host_env: dict[str, str], wo
     assert_journal_is_free(host_env, workspace)
 
 
-@pytest.mark.parametrize("how", ["stdin closes", "SIGTERM", "SIGINT"])
-def test_f09a_a_server_with_a_call_in_flight_ends_at_once(
-    host_env: dict[str, str], real_lab: Lab, how: str
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_f09a_an_idle_server_ends_on_a_signal_while_stdin_stays_open(
+    bare_env: dict[str, str], number: signal.Signals
 ) -> None:
+    with RawServer(bare_env) as server:
+        server.initialize()
+        assert server.tool("dsh_list") == {"tasks": []}
+        server.process.send_signal(number)
+        assert server.wait() == -number
+        assert server.errors == ""
+
+
+@pytest.mark.parametrize("how", ["stdin closes", "SIGTERM", "SIGINT"])
+def test_f09a_a_server_with_a_call_in_flight_ends_at_once(host_env: dict[str, str], real_lab: Lab, how: str) -> None:
     with RawServer(host_env) as server:
         ready(server)
         with paused(real_lab):
@@ -134,8 +144,9 @@ def _pause_when_selected(
 def test_f09a_the_server_ends_when_its_caller_is_killed(host_env: dict[str, str], tmp_path: Path) -> None:
     program = (
         "import subprocess, sys, time\n"
-        f"server = subprocess.Popen({SERVE!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open(sys.argv[1], 'wb'))\n"
-        "message = b'{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\\n'\n"
+        "pipe = subprocess.PIPE\n"
+        f"server = subprocess.Popen({SERVE!r}, stdin=pipe, stdout=pipe, stderr=open(sys.argv[1], 'wb'))\n"
+        'message = b\'{"jsonrpc":"2.0","id":1,"method":"ping"}\\n\'\n'
         "server.stdin.write(message); server.stdin.flush(); server.stdout.readline()\n"
         "print(server.pid, flush=True)\n"
         "for _ in range(200): server.stdin.write(message)\n"

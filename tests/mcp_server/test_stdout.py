@@ -72,7 +72,7 @@ def test_f07_stdout_carries_protocol_alone_while_everything_prints(
         site.write_text("\n".join(line for line in site.read_text().splitlines() if "at import" not in line))
     with RawServer(noisy_env | {"PYTHONUNBUFFERED": unbuffered}) as server:
         assert server.initialize()["serverInfo"]["name"] == "agentlink"
-        assert len(server.call("tools/list")["tools"]) == 5
+        assert server.call("tools/list")["tools"]
         prompt = "[[say: ✓ 完成\r\n\u2028end]]"
         given = server.tool("dsh_delegate", prompt=prompt, cwd=str(workspace), agentPreset="minimal")
 

@@ -15,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 
 from agentlink.lab import Lab, write_changeable
 from agentlink.mcp_server.server import make_server
+from agentlink.mcp_server.tools import TOOLS
 from tests.cli.program import agentlink
 from tests.lab.client import HostClient, until
 from tests.mcp_server.eras import ERAS, ask, both_eras, finished, opened, refused
@@ -45,13 +46,9 @@ async def test_both_eras_list_the_same_tools(bare_env: dict[str, str]) -> None:
     async with both_eras(bare_env) as (modern, legacy):
         one, other = [(await client.list_tools()).tools for client in (modern, legacy)]
         assert [tool.model_dump() for tool in one] == [tool.model_dump() for tool in other]
-        assert [tool.name for tool in one] == [
-            "dsh_host_status",
-            "dsh_delegate",
-            "dsh_status",
-            "dsh_list",
-            "dsh_release_workspace",
-        ]
+        names = [tool.name for tool in one]
+        assert names == [tool.name for tool in TOOLS]
+        assert {"dsh_host_status", "dsh_delegate", "dsh_status", "dsh_list", "dsh_release_workspace"} <= set(names)
 
 
 async def test_the_claim_is_called_no_sandbox_where_a_task_is_delegated(bare_env: dict[str, str]) -> None:
@@ -87,7 +84,7 @@ async def test_a_task_is_delegated_followed_listed_and_released_alike_in_both_er
     async with both_eras(host_env) as clients:
         for number, client in enumerate(clients):
             cwd = str(workspace / str(number))
-            Path(cwd).mkdir()
+            await anyio.Path(cwd).mkdir()
             given = await ask(
                 client, "dsh_delegate", prompt=f"{word} [[say: ✓ 完成]]", cwd=cwd, agentPreset="minimal", title="A task"
             )
@@ -128,6 +125,9 @@ async def test_a_task_is_delegated_followed_listed_and_released_alike_in_both_er
         ("dsh_status", {"taskId": "dsh_1"}, "invalid_request"),
         ("dsh_status", {}, "invalid_request"),
         ("dsh_release_workspace", {"taskId": UNKNOWN_TASK}, "task_not_found"),
+        ("dsh_recover", {"taskId": UNKNOWN_TASK, "abandon": True}, "task_not_found"),
+        ("dsh_recover", {"taskId": UNKNOWN_TASK, "prompt": "x", "abandon": True}, "invalid_request"),
+        ("dsh_recover", {"prompt": "x"}, "invalid_request"),
         ("dsh_list", {"before": UNKNOWN_TASK}, "task_not_found"),
         ("dsh_list", {"before": "x"}, "invalid_request"),
         ("dsh_list", {"limit": 0}, "invalid_request"),
@@ -204,7 +204,7 @@ async def test_a_preset_that_breaks_goes_and_comes_back_is_judged_afresh_each_ti
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_preset_selected_by_a_person_before_the_prompt_stops_the_launch(
+async def test_a_preset_selected_by_a_person_stops_the_launch_and_its_session_is_recovered(
     host_env: dict[str, str], workspace: Path, real_lab: Lab, era: str
 ) -> None:
     word = marker()
@@ -219,9 +219,7 @@ async def test_a_preset_selected_by_a_person_before_the_prompt_stops_the_launch(
 
             runtime.host.create_session = meddled  # type: ignore[method-assign]
             async with Client(make_server(runtime), mode=era) as client:
-                error = await refused(
-                    client, "dsh_delegate", prompt=word, cwd=str(workspace), agentPreset="minimal"
-                )
+                error = await refused(client, "dsh_delegate", prompt=word, cwd=str(workspace), agentPreset="minimal")
                 assert (error["code"], error["promptSent"]) == ("resolved_preset_mismatch", False)
                 assert error["sessionId"].startswith("session-")
                 status = await ask(client, "dsh_status", taskId=error["taskId"])
@@ -229,7 +227,24 @@ async def test_a_preset_selected_by_a_person_before_the_prompt_stops_the_launch(
                 assert (record["requestedPreset"], record["resolvedPreset"]) == ("minimal", "team")
                 assert (record["verification"], record["launchStage"]) == ("failed", "launch-failed")
                 assert status["sessionId"] == error["sessionId"]
-    assert real_lab.model.runs(word) == 0
+                assert real_lab.model.runs(word) == 0
+
+                runtime.host.create_session = create  # type: ignore[method-assign]
+                found = await ask(client, "dsh_recover")
+                assert [(row["taskId"], row["sessionId"]) for row in found["unprompted"]] == [
+                    (error["taskId"], error["sessionId"])
+                ]
+                again = await refused(client, "dsh_recover", taskId=error["taskId"], prompt=word)
+                assert again["code"] == "resolved_preset_mismatch"  # nothing selects a preset by itself
+                person.call("agentPresets/select", agentId=error["sessionId"], agentPreset="minimal")
+                given = await ask(client, "dsh_recover", taskId=error["taskId"], prompt=word)
+                assert (given["sessionId"], given["launch"]["promptSent"]) == (error["sessionId"], True)
+                done = await finished(client, error["taskId"])
+                assert done["execution"] == "turn_completed"
+                attempts = {step.get("attempt", 1) for step in done["launch"]["path"]}
+                assert attempts == {1, 2, 3}
+                assert (await ask(client, "dsh_recover"))["unpromptedCount"] == 0
+    assert real_lab.model.runs(word) == 1
 
 
 PROMPTS = {
@@ -252,7 +267,7 @@ async def test_the_prompt_in_the_hosts_log_is_the_callers_byte_for_byte(
         await finished(legacy, given["taskId"])
     with HostClient(real_lab.host.origin, real_lab.host.launch_url) as client:
         events = [event["data"] for event in client.events(given["sessionId"]) if event["type"] == "user/message"]
-    mine = [data["message"] if "message" in data else data for data in events if data["source"]["kind"] == "user"]
+    mine = [data.get("message", data) for data in events if data["source"]["kind"] == "user"]
     assert [message["content"] for message in mine] == [[{"type": "text", "text": prompt}]]
 
 

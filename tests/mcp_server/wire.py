@@ -22,7 +22,12 @@ class RawServer:
     """`agentlink serve`, its stdin and stdout as bytes; use it as a context manager."""
 
     def __init__(
-        self, env: Mapping[str, str], *, command: Sequence[str] = SERVE, cwd: Path | None = None, new_session: bool = True
+        self,
+        env: Mapping[str, str],
+        *,
+        command: Sequence[str] = SERVE,
+        cwd: Path | None = None,
+        new_session: bool = True,
     ) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self.process = subprocess.Popen(

@@ -10,7 +10,7 @@ import pytest
 
 from agentlink.core.host.faults import ReplyLost, Unreachable
 from agentlink.files.private import FILE_MODE
-from agentlink.journal import segment, store
+from agentlink.journal import head, segment
 from tests.fakes.sim_host import CALL_S, SimHost, SimLink
 
 WRITES = ("create_session", "send_prompt", "rename")
@@ -87,7 +87,7 @@ class CrashLink(SimLink):
 @contextmanager
 def journal_moments(plan: Plan) -> Iterator[None]:
     """Makes every write and flush of the journal a moment of the plan."""
-    real_append, real_head = segment.append_bytes, store.write_head
+    real_append, real_head = segment.append_bytes, head.write_head
 
     def append_bytes(path: Path, data: bytes, *, at: int) -> None:
         plan.point("line not begun")
@@ -105,14 +105,14 @@ def journal_moments(plan: Plan) -> Iterator[None]:
         _write(path, data)
         plan.point("line flushed")
 
-    def write_head(path: Path, head: Any) -> None:
+    def write_head(path: Path, end: Any) -> None:
         plan.point("head not written")
-        real_head(path, head)
+        real_head(path, end)
         plan.point("head written")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "append_bytes", append_bytes)
-        patch.setattr(store, "write_head", write_head)
+        patch.setattr(head, "write_head", write_head)
         yield
     assert segment.append_bytes is real_append
 

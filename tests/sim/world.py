@@ -117,7 +117,7 @@ class World:
         await self.process(plan or Plan(), work)
 
     async def views(self, runtime: Runtime) -> tuple[TaskView, ...]:
-        return await runtime.store.page(limit=100, before=None, accept=lambda _: True)
+        return await runtime.store.page(limit=100)
 
     async def settle(self) -> None:
         """A quiet end: the Host is up, time passes, and every task is looked at."""

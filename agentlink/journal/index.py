@@ -1,0 +1,165 @@
+"""Where the tasks of sealed segments are: a rebuildable index, so that nothing old is read at start.
+
+It answers only for the segments it covers whole. It can be deleted at any time; the journal alone is the truth.
+"""
+
+import sqlite3
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from agentlink.core.launch.kinds import KINDS, Kind
+
+_SCHEMA = """
+create table if not exists segments (number integer primary key, bytes integer not null);
+create table if not exists spans (
+  task text not null, segment integer not null, offsets blob not null, primary key (task, segment)
+) without rowid;
+create table if not exists tasks (
+  task text primary key, first_seq integer not null, created_at text not null, kinds integer not null,
+  blocked text
+) without rowid;
+create index if not exists tasks_by_age on tasks (first_seq);
+create table if not exists keys (key text primary key, task text not null) without rowid;
+"""
+_BITS: dict[Kind, int] = {kind: 1 << bit for bit, kind in enumerate(KINDS)}
+
+
+class IndexedTask(msgspec.Struct, frozen=True):
+    """One task of sealed segments; `blocked` says why its lines cannot be told, None when they can."""
+
+    task: str
+    first_seq: int
+    created_at: str
+    kinds: tuple[Kind, ...]
+    key: str | None = None
+    blocked: str | None = None
+
+
+class Index:
+    """One connection to the index file; where the file cannot be used, an index in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    @contextmanager
+    def _database(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
+        """The connection, in a transaction. A file that is no database is thrown away once and made anew."""
+        try:
+            yield from self._attempt(write=write)
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError:
+            self.close()
+            self._path.unlink(missing_ok=True)
+            raise
+
+    def _attempt(self, *, write: bool) -> Iterator[sqlite3.Connection]:
+        connection = self._connection or self._connect()
+        self._connection = connection
+        if not write:
+            yield connection
+            return
+        connection.execute("begin immediate")
+        try:
+            yield connection
+        except BaseException:
+            connection.rollback()
+            raise
+        connection.commit()
+
+    def _connect(self) -> sqlite3.Connection:
+        for target in (str(self._path), ":memory:"):
+            connection = sqlite3.connect(target, timeout=10, isolation_level=None, check_same_thread=False)
+            try:
+                connection.execute("pragma synchronous = off")  # rebuildable: a lost index costs time, no fact
+                connection.executescript(_SCHEMA)
+            except sqlite3.OperationalError:
+                connection.close()
+                continue
+            except sqlite3.DatabaseError:
+                connection.close()
+                self._path.unlink(missing_ok=True)
+                return self._connect()
+            if target != ":memory:":
+                self._path.chmod(0o600)
+            return connection
+        raise sqlite3.OperationalError("no index can be made")  # pragma: no cover  (memory always can)
+
+    def covered(self) -> dict[int, int]:
+        """Segment number -> bytes, of every segment that is indexed whole."""
+        with self._database() as database:
+            return dict(database.execute("select number, bytes from segments"))
+
+    def forget_all(self) -> None:
+        """Empties the index, after a sealed segment turned out to be another one than was indexed."""
+        with self._database(write=True) as database:
+            for table in ("segments", "spans", "tasks", "keys"):
+                database.execute(f"delete from {table}")
+
+    def add(
+        self, number: int, size: int, spans: "Iterable[tuple[str, array[int]]]", tasks: Iterable[IndexedTask]
+    ) -> None:
+        """Adds one whole segment, all or nothing. Adding it twice changes nothing."""
+        with self._database(write=True) as database:
+            database.executemany(
+                "insert or replace into spans values (?, ?, ?)",
+                ((task, number, offsets.tobytes()) for task, offsets in spans),
+            )
+            for task in tasks:
+                database.execute(
+                    "insert into tasks values (?, ?, ?, ?, ?) on conflict (task) do update set kinds = excluded.kinds, "
+                    "blocked = excluded.blocked",
+                    (task.task, task.first_seq, task.created_at, _mask(task.kinds), task.blocked),
+                )
+                if task.key is not None:
+                    database.execute("insert or replace into keys values (?, ?)", (task.key, task.task))
+            database.execute("insert or replace into segments values (?, ?)", (number, size))
+
+    def spans(self, task: str) -> "list[tuple[int, array[int]]]":
+        """(segment, offsets of its lines in it), in order."""
+        with self._database() as database:
+            rows = database.execute("select segment, offsets from spans where task = ? order by segment", (task,))
+            return [(number, array("Q", data)) for number, data in rows]
+
+    def task(self, task: str) -> IndexedTask | None:
+        with self._database() as database:
+            row = database.execute(
+                "select task, first_seq, created_at, kinds, blocked from tasks where task = ?", (task,)
+            ).fetchone()
+            return None if row is None else _task(row)
+
+    def owner(self, key: str) -> str | None:
+        with self._database() as database:
+            row = database.execute("select task from keys where key = ?", (key,)).fetchone()
+            return None if row is None else str(row[0])
+
+    def newest(self, *, before_seq: int | None, limit: int, kind: Kind | None) -> list[IndexedTask]:
+        """Tasks that began before `before_seq`, newest first."""
+        mask = 0 if kind is None else _BITS[kind]
+        with self._database() as database:
+            rows = database.execute(
+                "select task, first_seq, created_at, kinds, blocked from tasks "
+                "where first_seq < ? and (kinds & ?) = ? order by first_seq desc limit ?",
+                (1 << 62 if before_seq is None else before_seq, mask, mask, limit),
+            )
+            return [_task(row) for row in rows]
+
+
+def _mask(kinds: tuple[Kind, ...]) -> int:
+    return sum(_BITS[kind] for kind in kinds)
+
+
+def _task(row: tuple[str, int, str, int, str | None]) -> IndexedTask:
+    task, first_seq, created_at, mask, blocked = row
+    kinds = tuple(kind for kind, bit in _BITS.items() if mask & bit)
+    return IndexedTask(task, first_seq, created_at, kinds, None, blocked)
