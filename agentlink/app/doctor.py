@@ -19,6 +19,7 @@ from agentlink.journal.store import FileStore
 
 Verdict = Literal["ok", "warning", "failed"]
 LOW_SPACE_BYTES = 64 << 20
+MANY_OPEN_TASKS = 1_000
 
 
 class Check(Result, frozen=True, kw_only=True):
@@ -97,12 +98,28 @@ def _modes_and_space(home: Path) -> Check:
 
 async def _journal(settings: Settings) -> Check:
     try:
-        report = await FileStore(settings.home, clock=utc_now).verify()
+        store = FileStore(settings.home, clock=utc_now)
+        report = await store.verify()
     except Failure as failure:
         return Check(name="journal", verdict="failed", found=failure.message, next=failure.next_step)
     if report.problem is not None:
-        return Check(name="journal", verdict="failed", found=report.problem, next="Run `agentlink journal verify`.")
-    found = f"{report.lines} lines, {report.tasks} tasks, every sum checked"
+        return Check(name="journal", verdict="failed", found=report.problem, next="Run `agentlink journal repair`.")
+    found = f"{report.lines} lines, {report.tasks} tasks, every sum checked" if report.lines else "none yet"
+    if report.sealed_damage:
+        return Check(
+            name="journal",
+            verdict="warning",
+            found=f"{found}; {len(report.sealed_damage)} damaged lines in sealed segments",
+            next="Run `agentlink journal verify`.",
+        )
+    stats = await store.stats()
+    if stats.open_tasks > MANY_OPEN_TASKS:
+        return Check(
+            name="journal",
+            verdict="warning",
+            found=f"{found}; {stats.open_tasks} open tasks are read at every start",
+            next="Release the workspaces of finished tasks; `agentlink recover` settles and lists the rest.",
+        )
     if report.set_aside:
         return Check(name="journal", verdict="warning", found=f"{found}; {len(report.set_aside)} torn ends set aside")
     return Check(name="journal", verdict="ok", found=found)

@@ -41,5 +41,6 @@ def _row(view: TaskView) -> TaskRow:
         code=launch.code,
         claim_held=launch.claim_held,
         unfinished=not launch.settled,
+        abandoned=launch.abandoned,
         created_at=view.created_at,
     )

@@ -14,7 +14,7 @@ async def find_task(runtime: Runtime, task: TaskId) -> TaskView:
     """The task as the journal has it. Raises Failure task_not_found, or why the journal cannot tell."""
     view = await runtime.store.task(task)
     if view is None:
-        raise Failure(Code.TASK_NOT_FOUND, f"no task {task} in this journal", task=task)
+        raise Failure(Code.TASK_NOT_FOUND, f"no task {task} in this journal", task=task, prompt_sent=None)
     return view
 
 
@@ -28,7 +28,7 @@ async def settle_task(
     step = settlement(view.launch, None)
     if step is None:
         return view, None
-    if isinstance(step, Look) and view.launch.origin != runtime.host.origin:
+    if isinstance(step, Look) and view.launch.origin != runtime.host.origin and not person_confirms:
         other = f"the task belongs to {view.launch.origin}, not to {runtime.host.origin}"
         return view, Failure(Code.HOST_CHANGED, other, task=view.task)
     try:

@@ -136,6 +136,13 @@ async def recover_all(runtime: Runtime, *, progress: Progress | None = None) -> 
     )
 
 
+async def settle_unfinished(runtime: Runtime, *, limit: int) -> int:
+    """Settles at most the `limit` newest unfinished launches; how many it could. Raises Failure journal_*."""
+    views = await runtime.store.page(limit=limit, kind="unfinished")
+    settled, _ = await _settle_many(runtime, views, None)
+    return settled
+
+
 async def _settle_many(
     runtime: Runtime, views: Sequence[TaskView], progress: Progress | None
 ) -> tuple[int, list[Unsettled]]:
@@ -279,4 +286,8 @@ async def abandon(runtime: Runtime, task: TaskId) -> TaskView:
 
 async def confirm_lost(runtime: Runtime, task: TaskId) -> TaskView:
     """On a person's word, what the reachable Host does not show counts as absent. Raises Failure."""
-    return await _settled(runtime, task, person_confirms=True)
+    view = await _settled(runtime, task, person_confirms=True)
+    if view.launch.session is not None:
+        message = "the Host still has the session of this task; nothing is lost"
+        raise Failure(Code.NOT_RECOVERABLE, message, stage=view.launch.state, task=task, session=view.launch.session)
+    return view

@@ -66,6 +66,7 @@ class LaunchDetail(Result, frozen=True, kw_only=True):
     stage: str
     prompt_sent: bool | None
     confirmed: bool = False
+    abandoned: bool = False
     attempt: int = 1
     path: tuple[PathStage, ...] = ()
     record: RouteRecord | None = None
@@ -108,6 +109,7 @@ class TaskRow(Result, frozen=True, kw_only=True):
     code: str | None = None
     claim_held: bool = False
     unfinished: bool = False
+    abandoned: bool = False
     created_at: str
 
 

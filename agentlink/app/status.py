@@ -99,6 +99,7 @@ def _status(
             stage=launch.state,
             prompt_sent=launch.prompt_sent,
             confirmed=launch.confirmed,
+            abandoned=launch.abandoned,
             attempt=launch.attempt,
             path=tuple(PathStage(stage=s.state, at=s.at, attempt=s.attempt) for s in _moves(history)),
             record=route_record(history),

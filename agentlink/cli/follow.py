@@ -11,6 +11,8 @@ from agentlink.core.host.timeline import Execution
 from agentlink.core.ids import TaskId
 
 POLL_S = 0.25
+_HOPELESS = frozenset({"session_not_found", "host_changed", "login_required", "host_unsupported"})
+"""What waiting alone does not mend."""
 _GOING_ON: frozenset[Execution] = frozenset({"not_started", "unknown", "running", "queued"})
 
 
@@ -33,4 +35,4 @@ async def follow(runtime: Runtime, task: str, *, say: Callable[[str], None] | No
 
 
 def _cannot_go_on(status: TaskStatus) -> bool:
-    return status.launch.stage == "launch-failed" or status.availability in ("session_not_found", "host_changed")
+    return status.launch.stage == "launch-failed" or status.availability in _HOPELESS

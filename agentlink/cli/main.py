@@ -15,7 +15,7 @@ COMMANDS = {
     "delegate": ("delegate_cmd", "Hand a task to the Host."),
     "demo": ("demo_cmd", "See one delegation happen on a disposable real Host."),
     "doctor": ("doctor_cmd", "Check settings, home, journal, Host and login."),
-    "journal": ("journal_cmd", "Show or verify the journal."),
+    "journal": ("journal_cmd", "Show, verify or repair the journal."),
     "list": ("tasks_cmd", "List tasks, newest first."),
     "login": ("login_cmd", "Log in to a Host with the address it printed."),
     "recover": ("recover_cmd", "Settle interrupted launches and use what they left."),

@@ -21,6 +21,12 @@ EXIT_INTERRUPTED = 130
 
 T = TypeVar("T")
 
+_SENT = {
+    True: "the prompt was sent",
+    False: "no prompt was sent",
+    None: "whether the prompt was sent is unknown",
+}
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 
 
@@ -58,11 +64,10 @@ def report_failure(failure: Failure, *, as_json: bool) -> int:
         f"stage {failure.stage}" if failure.stage else "",
         f"task {failure.task}" if failure.task else "",
         f"session {failure.session}" if failure.session else "",
-        {True: "the prompt was sent", False: "nothing was sent", None: "whether the prompt was sent is unknown"}[
-            failure.prompt_sent
-        ],
+        _SENT[failure.prompt_sent] if failure.stage or failure.prompt_sent else "",
     ]
-    say("  " + ", ".join(fact for fact in facts if fact))
+    if any(facts):
+        say("  " + ", ".join(fact for fact in facts if fact))
     for name, value in (failure.details or {}).items():
         shown = ", ".join(map(str, value)) if isinstance(value, list) else value
         say(f"  {name}: {shown}")

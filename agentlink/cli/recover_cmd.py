@@ -27,6 +27,8 @@ def recover_command(
     """
     from agentlink.app.recover import recover
 
+    if task is not None and prompt is None and prompt_file is None and not (abandon or session_lost):
+        raise click.UsageError("with TASK give PROMPT, --prompt-file F, --abandon or --session-lost")
     wanted = None if task is None else checked_task(task)
     text = None if prompt is None and prompt_file is None else read_prompt(prompt, prompt_file)
     progress = None if as_json or not sys.stderr.isatty() else _progress

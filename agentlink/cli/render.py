@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentlink.app.recover import Closed, Recovered
-from agentlink.app.results import Delegated, FailureInfo, HostStatus, TaskList, TaskStatus
+from agentlink.app.results import Delegated, FailureInfo, TaskList, TaskStatus
 
 _COLOURS = {
     "turn_completed": "green",
@@ -50,7 +50,14 @@ def show_delegated(answer: Delegated) -> None:
     if answer.repeated:
         rows.append(("repeated", "this request key had started the task before"))
     rows += [("warning", warning) for warning in answer.warnings]
+    rows.append(("next", f"agentlink status {answer.task_id}"))
     console().print(_grid(rows))
+
+
+def _prompt_sent(status: TaskStatus) -> str:
+    if status.launch.prompt_sent:
+        return "yes, in the Host's durable log" if status.launch.confirmed else "yes, not confirmed yet"
+    return "no" if status.launch.prompt_sent is False else "unknown"
 
 
 def show_status(status: TaskStatus) -> None:
@@ -62,8 +69,8 @@ def show_status(status: TaskStatus) -> None:
         ("session", status.session_id or "none"),
         ("execution", _coloured(status.execution)),
         ("Host", status.availability),
-        ("launch", _coloured(status.launch.stage)),
-        ("prompt sent", {True: "yes", False: "no", None: "unknown"}[status.launch.prompt_sent]),
+        ("launch", _coloured(status.launch.stage + (", abandoned" if status.launch.abandoned else ""))),
+        ("prompt sent", _prompt_sent(status)),
     ]
     if record is not None:
         rows.append(("preset", f"{record.resolved_preset or 'unknown'} ({record.verification})"))
@@ -92,16 +99,25 @@ def show_failure_info(failure: FailureInfo | None) -> None:
 
 
 def show_list(page: TaskList) -> None:
-    """A page of tasks."""
+    """A page of tasks: one line each, the directory last, so that nothing has to wrap."""
     out = console()
-    table = Table(box=None, pad_edge=False)
-    for column in ("task", "stage", "preset", "claim", "began", "directory"):
-        table.add_column(column, overflow="fold", no_wrap=column in ("task", "stage", "began"))
-    for row in page.tasks:
-        stage = row.stage if row.code is None else f"{row.stage} ({row.code})"
-        began = row.created_at[:19].replace("T", " ")
-        table.add_row(row.task_id, stage, row.preset or "-", "held" if row.claim_held else "-", began, Text(row.cwd))
-    out.print(table if page.tasks else Text("no tasks"))
+    rows = [
+        (
+            row.task_id,
+            row.stage + (f" ({row.code})" if row.code else "") + (", abandoned" if row.abandoned else ""),
+            "unfinished" if row.unfinished else "",
+            row.preset or "-",
+            "claim held" if row.claim_held else "",
+            row.created_at[:19].replace("T", " "),
+        )
+        for row in page.tasks
+    ]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(6)]
+    for shown, row in zip(rows, page.tasks, strict=True):
+        cells = [cell.ljust(width) for cell, width in zip(shown, widths, strict=True) if width]
+        out.print(Text("  ".join([*cells, row.cwd])))
+    if not page.tasks:
+        out.print(Text("no tasks"))
     for warning in page.warnings:
         out.print(Text(f"warning: {warning}", style="red"))
     if page.next is not None:
@@ -129,18 +145,3 @@ def show_recovery(answer: Recovered | Delegated | Closed) -> None:
         out.print(Text(f"stray session {stray.session_id} of {stray.task_id}: made after its launch was given up"))
     if answer.host is not None:
         out.print(Text(f"stray sessions could not be looked for: {answer.host}", style="red"))
-
-
-def show_host(status: HostStatus) -> None:
-    """The Host and its presets."""
-    rows: list[tuple[str, str | Text]] = [
-        ("Host", status.origin),
-        ("availability", _coloured(status.availability)),
-        ("wire", status.wire or "unknown"),
-        ("login", status.login),
-    ]
-    for preset in status.presets:
-        state = f"broken: {preset.broken}" if preset.broken else ("default" if preset.is_default else "usable")
-        rows.append(("preset", f"{preset.id}  ({state})"))
-    console().print(_grid(rows))
-    show_failure_info(status.failure)

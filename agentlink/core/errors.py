@@ -57,9 +57,12 @@ NEXT: dict[Code, str] = {
     Code.ROUTING_NOT_CONFIGURED: "Name an agentPreset, or leave it out to use the Host's default.",
     Code.CWD_NOT_FOUND: "Give the absolute path of an existing directory.",
     Code.REQUEST_KEY_CONFLICT: "Use a new requestKey for a different request.",
-    Code.WORKSPACE_CONFLICT: "Wait for that task, release its workspace, or use a git worktree of your own.",
-    Code.WORKSPACE_CLAIM_MISSING: "The task holds no workspace claim; nothing to release.",
-    Code.HOST_UNREACHABLE: "Start the Host with `dsh web`, check `agentlink doctor`, then call again.",
+    Code.WORKSPACE_CONFLICT: (
+        "Wait for that task, release its workspace (dsh_release_workspace or `agentlink release TASK`), "
+        "or use a git worktree of your own."
+    ),
+    Code.WORKSPACE_CLAIM_MISSING: "Nothing is left to do: the directory is free.",
+    Code.HOST_UNREACHABLE: "Start the Host with `dsh web`, then call again.",
     Code.LOGIN_REQUIRED: "Run `agentlink login` with the address that `dsh web` printed, then call again.",
     Code.HOST_UNSUPPORTED: "Use a DSH Web Host that speaks a wire Agentlink knows; see `agentlink doctor`.",
     Code.HOST_CHANGED: "Start the Host that owns this task, or confirm the loss with `recover --session-lost`.",
@@ -72,16 +75,20 @@ NEXT: dict[Code, str] = {
     Code.RESOLVED_PRESET_UNOBSERVABLE: "Check the Host; it should report the preset of a session and did not.",
     Code.ROUTING_VERIFICATION_UNAVAILABLE: "Name an agentPreset: this Host cannot prove an automatic choice.",
     Code.MODEL_UNROUTABLE: "Choose a routable model or add its API key in DSH Web, then delegate again.",
-    Code.DELIVERY_UNKNOWN: "Do not send it again. Ask dsh_status until the Host's history settles it.",
+    Code.DELIVERY_UNKNOWN: (
+        "Do not send it again. Ask dsh_status (`agentlink status TASK`) until the Host's history settles it."
+    ),
     Code.PROMPT_LOST: "The prompt did not survive the Host's crash; delegate it again.",
     Code.PROMPT_DISCARDED: "The prompt was removed from the Host's queue; delegate again if still wanted.",
     Code.PROMPT_CONSUMED: "The Host ended the turn before the model saw the prompt; delegate again.",
-    Code.INTERRUPTED: "Nothing was sent. Delegate again.",
+    Code.INTERRUPTED: (
+        "Nothing was sent. Use its session with dsh_recover (`agentlink recover TASK PROMPT`), or delegate again."
+    ),
     Code.CANCELED: "Nothing was sent. Delegate again when wanted.",
     Code.LAUNCH_IN_PROGRESS: "Another process is working on this task; ask again in a moment.",
     Code.SESSION_NOT_BLANK: "The session is in use by somebody else; delegate again for a fresh one.",
     Code.SESSION_NOT_FOUND: "The Host no longer has this session.",
-    Code.TASK_NOT_FOUND: "List the tasks with dsh_list.",
+    Code.TASK_NOT_FOUND: "List the tasks with dsh_list or `agentlink list`.",
     Code.TASK_BUSY: "Wait until the task is done, or release with force if nothing of it may run any more.",
     Code.NOT_RECOVERABLE: "Ask dsh_status for where the task stands; delegate again for a new one.",
     Code.JOURNAL_UNWRITABLE: "Free disk space or fix the permissions of the state home, then call again.",

@@ -23,9 +23,11 @@ class Address(msgspec.Struct, frozen=True):
 def parse_address(text: str) -> Address:
     """The address in `http://host:port` or `http://host:port/?token=…`. Raises AddressInvalid.
 
+    The whole line that the Host printed, `dsh web: http://…`, is taken too.
+
     The spelling of the host is kept: the Host binds its cookie to the exact `host:port` text (dsh-wire section 2).
     """
-    text = text.strip()
+    text = text.strip().removeprefix("dsh web:").strip()
     try:
         parts = urlsplit(text)
         port = parts.port

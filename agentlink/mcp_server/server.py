@@ -12,6 +12,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from agentlink import __version__
+from agentlink.app.recover import settle_unfinished
 from agentlink.app.runtime import Runtime, open_runtime
 from agentlink.core.errors import Code, Failure
 from agentlink.mcp_server import result
@@ -29,6 +30,12 @@ INSTRUCTIONS = (
 def make_server(runtime: Runtime | None = None) -> Server[Any]:
     """The server; the runtime is opened by the first call when none is given. Give it a task group by `serving`."""
     return _Serving(runtime).server
+
+
+SETTLE_AFTER_S = 1.5
+"""A start answers its caller first; then what earlier processes left is settled."""
+SETTLE_WITHIN_S = 60.0
+SETTLE_AT_MOST = 64
 
 
 class _Serving:
@@ -50,6 +57,16 @@ class _Serving:
     async def aclose(self) -> None:
         if self._runtime is not None:
             await self._runtime.aclose()
+
+    async def settle_leftovers(self) -> None:
+        """Settles what earlier processes left unfinished, once, bounded, in the background; reads only on the Host."""
+        await anyio.sleep(SETTLE_AFTER_S)
+        with anyio.move_on_after(SETTLE_WITHIN_S):
+            try:
+                await settle_unfinished(self._opened(), limit=SETTLE_AT_MOST)
+            except Failure as failure:
+                # Every call that needs what is broken says so itself; here nobody asked.
+                log.info("nothing was settled at start: %s", failure.code.value)
 
     def _opened(self) -> Runtime:
         if self._runtime is None:
@@ -100,6 +117,7 @@ async def serve_stdio(wire: anyio.AsyncFile[str]) -> None:
     serving = _Serving(None)
     async with anyio.create_task_group() as group:
         serving.group = group
+        group.start_soon(serving.settle_leftovers)
         async with stdio_server(stdout=wire) as (read, write):
             await serving.server.run(read, write, serving.server.create_initialization_options())
         if serving.launches_running:
