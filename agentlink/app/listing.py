@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from agentlink.app.look import find_task
 from agentlink.app.results import TaskList, TaskRow
 from agentlink.app.runtime import Runtime
 from agentlink.core.errors import Code, Failure
@@ -19,8 +20,8 @@ async def list_tasks(
     """One page of tasks. Raises Failure invalid_request, task_not_found (for `before`) or journal_*."""
     if not 1 <= limit <= MAX_ROWS:
         raise Failure(Code.INVALID_REQUEST, f"limit is 1 to {MAX_ROWS}", details={"argument": "limit"})
-    if before is not None and await runtime.store.task(before) is None:
-        raise Failure(Code.TASK_NOT_FOUND, f"no task {before} in this journal", task=before)
+    if before is not None:
+        await find_task(runtime, before)
     rows = await runtime.store.page(limit=limit + 1, before=before, kind=state)
     more = len(rows) > limit
     problem = await runtime.store.problem()

@@ -21,7 +21,8 @@ async def release_workspace(runtime: Runtime, task: TaskId, *, force: bool = Fal
 
     A launch that is neither confirmed nor failed counts as busy; so does a task whose turn is not known to be over.
     """
-    view = await _confirmed_soon(runtime, await find_task(runtime, task))
+    view = await find_task(runtime, task)
+    view = (await settle_task(runtime, view))[0] if force else await _confirmed_soon(runtime, view)
     if not view.launch.claim_held:
         raise _missing(view.launch.state, view.task, view.launch.session, view.launch.prompt_sent)
     if not force:

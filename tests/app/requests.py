@@ -5,6 +5,7 @@ from typing import Any
 
 import anyio
 import msgspec
+from anyio import to_thread
 
 from agentlink.app.delegate import DelegateRequest
 from agentlink.app.read_log import whole_log
@@ -13,6 +14,7 @@ from agentlink.app.runtime import Runtime
 from agentlink.app.status import task_status
 from agentlink.core.host.values import Event, UserMessage
 from agentlink.core.ids import TaskId
+from agentlink.lab import Lab
 
 
 def asked(workspace: Path, prompt: str = "do it", **more: Any) -> DelegateRequest:
@@ -41,6 +43,14 @@ async def prompts_once_run(runtime: Runtime, session: str, count: int = 1) -> li
         while len(found := await prompts_in(runtime, session)) < count:
             await anyio.sleep(0.05)
     return found
+
+
+async def model_ran(running: Lab, prompt: str, times: int = 1) -> bool:
+    """Whether the model was asked for this prompt exactly `times` times, once the Host has got round to it."""
+    with anyio.move_on_after(10):
+        while await to_thread.run_sync(running.model.runs, prompt) < times:
+            await anyio.sleep(0.05)
+    return await to_thread.run_sync(running.model.runs, prompt) == times
 
 
 async def status_of(runtime: Runtime, task: str) -> TaskStatus:

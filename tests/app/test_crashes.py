@@ -13,7 +13,7 @@ from agentlink.app.listing import list_tasks
 from agentlink.app.results import TaskStatus
 from agentlink.app.runtime import Runtime
 from agentlink.lab import Lab
-from tests.app.requests import prompts_in, prompts_once_run, status_of
+from tests.app.requests import model_ran, prompts_in, prompts_once_run, status_of
 
 pytestmark = pytest.mark.host
 
@@ -82,7 +82,7 @@ async def test_a_killed_launch_is_settled_truthfully_by_the_next_process(
     if status.session_id is not None:
         ran = prompts_once_run if sent else prompts_in
         assert await ran(runtime, status.session_id) == ([f"{task}.1.0"] if sent else [])
-    assert host_lab.model.runs(prompt) == int(sent)
+    assert await model_ran(host_lab, prompt, int(sent))
     again = await status_of(new_runtime(), task)
     assert again.launch.path == status.launch.path
 
@@ -112,4 +112,4 @@ async def test_the_same_request_key_after_a_kill_finishes_the_launch_exactly_onc
     status = await status_of(runtime, tasks[0].task_id)
     assert status.launch.stage == "prompt-sent"
     assert len(await prompts_once_run(runtime, status.session_id or "")) == 1
-    assert host_lab.model.runs(prompt) == 1
+    assert await model_ran(host_lab, prompt)

@@ -15,7 +15,7 @@ import pytest
 from agentlink.app.listing import list_tasks
 from agentlink.app.runtime import Runtime
 from agentlink.lab import Lab
-from tests.app.requests import prompts_once_run
+from tests.app.requests import model_ran, prompts_once_run
 
 pytestmark = pytest.mark.host
 
@@ -118,4 +118,4 @@ async def test_one_request_key_100_times_in_parallel_from_4_processes_is_one_ses
     assert len((await list_tasks(runtime)).tasks) == 1
     session = next(row[2] for row in results if row[2])
     assert len(await prompts_once_run(runtime, session)) == 1
-    assert host_lab.model.runs(prompt) == 1
+    assert await model_ran(host_lab, prompt)

@@ -17,7 +17,7 @@ from agentlink.app.runtime import Runtime, open_runtime
 from agentlink.core.errors import Code, Failure
 from agentlink.core.ids import TaskId
 from agentlink.lab import Lab, lab
-from tests.app.requests import asked, prompts_in, prompts_once_run, status_of
+from tests.app.requests import asked, model_ran, prompts_in, prompts_once_run, status_of
 from tests.app.test_crashes import killed_delegation
 
 pytestmark = pytest.mark.host
@@ -47,7 +47,7 @@ async def test_an_unprompted_session_is_listed_and_prompted_exactly_once(
     assert (answer.task_id, answer.session_id) == (task, found.unprompted[0].session_id)
     assert (answer.launch.stage, answer.routing.verification) == ("prompt-sent", "verified")
     assert len(await prompts_once_run(runtime, answer.session_id or "")) == 1
-    assert host_lab.model.runs(prompt) == 1
+    assert await model_ran(host_lab, prompt)
     status = await status_of(runtime, task)
     assert (status.launch.attempt, status.claim.held) == (2, True)
     assert {stage.attempt for stage in status.launch.path} == {1, 2}

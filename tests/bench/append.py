@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import anyio
 from anyio import to_thread
@@ -36,17 +36,20 @@ def next_lines(first: int = _FIRST_NEW) -> Iterator[tuple[TaskId, int, LaunchFac
 
 
 def run(context: Context) -> list[Row]:
-    """One row for each number of records before."""
+    """One row for each number of records before, and one among many tasks that were never released."""
     records = (0, 1_000, 10_000, context.many * LINES_PER_TASK)
-    return [anyio.run(_at, context, count // LINES_PER_TASK) for count in records]
+    sizes = [count // LINES_PER_TASK for count in records]
+    rows = [
+        anyio.run(_at, f"after {tasks * LINES_PER_TASK:,} records", context, context.home_with(tasks), 400)
+        for tasks in sizes
+    ]
+    held = context.count(10_000, 20)
+    return [*rows, anyio.run(_at, f"among {held:,} open tasks", context, context.home_with(held, held=True), 20)]
 
 
-async def _at(context: Context, tasks: int) -> Row:
-    home = context.home_with(tasks)
+async def _at(figure: str, context: Context, home: Path, rounds: int) -> Row:
     store = FileStore(home, clock=utc_now)
     raw = RawAppends(home / "raw")
-    if tasks:
-        shutil.copyfile(context.journal(tasks).file, raw.file)
     ours_lines, raw_lines = next_lines(), next_lines()
 
     async def ours() -> None:
@@ -56,10 +59,10 @@ async def _at(context: Context, tasks: int) -> Row:
     async def limit() -> None:
         await to_thread.run_sync(raw.append, next(raw_lines)[3])
 
-    mine, floor = await alternately_awaited(ours, limit, rounds=context.count(400, 10), warm=7)
+    mine, floor = await alternately_awaited(ours, limit, rounds=context.count(rounds, 10), warm=7)
     return Row(
         bench=NAME,
-        figure=f"after {tasks * LINES_PER_TASK:,} records",
+        figure=figure,
         ours=median(mine),
         unit="ms",
         limit=median(floor),

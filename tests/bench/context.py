@@ -14,7 +14,7 @@ from types import TracebackType
 from platformdirs import user_cache_path
 
 from agentlink.lab import Lab, lab
-from tests.bench.synthetic import Journal, write_journal
+from tests.bench.synthetic import Written, write_journal
 
 _OURS = ("AGENTLINK_", "DSH_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "PYTHON")
 
@@ -25,7 +25,7 @@ class Context:
     def __init__(self, *, quick: bool) -> None:
         self.quick = quick
         self._stack = ExitStack()
-        self._journals: dict[int, Journal] = {}
+        self._journals: dict[int, Written] = {}
         self._lab: Lab | None = None
         self._homes = 0
 
@@ -69,10 +69,10 @@ class Context:
         if held:
             write_journal(home, tasks, held=True)
         elif tasks:
-            shutil.copytree(self.journal(tasks).file.parent, home / "journal")
+            shutil.copytree(self.journal(tasks).home / "journal", home / "journal")
         return home
 
-    def journal(self, tasks: int) -> Journal:
+    def journal(self, tasks: int) -> Written:
         """A journal of this many finished tasks, to be read only."""
         if tasks not in self._journals:
             self._journals[tasks] = write_journal(self.new_home(), tasks)

@@ -40,7 +40,7 @@ def _time(figure: str, ms: float) -> Row:
 
 
 async def _page(context: Context, tasks: int, state: StateFilter | None) -> tuple[float, TaskList, int]:
-    runtime = open_runtime(context.environment(context.journal(tasks).file.parent.parent))
+    runtime = open_runtime(context.environment(context.journal(tasks).home))
     clock = HostClock(runtime.host)
     page = await list_tasks(runtime, state=state)
 

@@ -19,7 +19,7 @@ def run(context: Context) -> list[Row]:
     """An empty home, a large journal, and the bare server."""
     repeats = context.count(5, 1)
     empty_env = context.environment(context.new_home())
-    large_env = context.environment(context.journal(context.many).file.parent.parent)
+    large_env = context.environment(context.journal(context.many).home)
     empty = median([idle_mib(SERVE, empty_env, list_tasks=True) for _ in range(repeats)])
     large = median([idle_mib(SERVE, large_env, list_tasks=True) for _ in range(repeats)])
     bare = median([idle_mib(BARE, empty_env, list_tasks=False) for _ in range(repeats)])

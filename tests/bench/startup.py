@@ -19,7 +19,7 @@ def run(context: Context) -> list[Row]:
     """An empty home and one with a large journal, in turns with the bare server."""
     large = context.journal(context.many)
     empty_env = context.environment(context.new_home())
-    large_env = context.environment(large.file.parent.parent)
+    large_env = context.environment(large.home)
     running: list[RawServer] = []
 
     def start(command: Sequence[str], env: Mapping[str, str]) -> None:

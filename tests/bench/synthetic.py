@@ -17,21 +17,25 @@ from agentlink.core.facts.launch import (
     PromptSent,
     SessionCreated,
 )
-from agentlink.core.facts.record import FIRST_SUM, VERSION, Line, encode_line
+from agentlink.core.facts.record import VERSION, Line, encode_line
 from agentlink.core.facts.work import ClaimReleased
 from agentlink.core.ids import SessionId, TaskId, make_task_id, prompt_request_id
 from agentlink.files.private import FILE_MODE, ensure_private_dir
 from agentlink.journal.head import Head, write_head
+from agentlink.journal.journal import Journal
+from agentlink.journal.rotate import SEGMENT_BYTES, begin_segment
 
 AT = "2026-01-01T00:00:00.000Z"
 CWD = "/home/me/project"
 LINES_PER_TASK = 7
+_AT_ONCE = 500
+"""Tasks written between two looks at the segment's length."""
 
 
-class Journal(msgspec.Struct, frozen=True):
+class Written(msgspec.Struct, frozen=True):
     """A written journal."""
 
-    file: Path
+    home: Path
     tasks: int
     lines: int
     bytes: int
@@ -66,34 +70,45 @@ def launch_facts(task: TaskId, number: int) -> tuple[LaunchFact, ...]:
     )
 
 
-def encoded_lines(tasks: int, *, held: bool) -> Iterator[tuple[bytes, str]]:
-    """Every line of a journal with this many tasks, and its sum: a line for each fact of a launch.
+def encoded_lines(numbers: range, *, before: str, seq: int, held: bool) -> Iterator[tuple[bytes, str]]:
+    """Every line of these tasks and its sum, from number `seq` on: a line for each fact of a launch.
 
     The last line of a task also gives its claim back, unless it is `held`.
     """
-    before, seq = FIRST_SUM, 0
-    for number in range(tasks):
+    for number in numbers:
         task = numbered_task(number)
         for n, fact in enumerate(launch_facts(task, number), start=1):
-            seq += 1
             closes = n == LINES_PER_TASK and not held
             facts = (fact, ClaimReleased()) if closes else (fact,)
             data, before = encode_line(Line(VERSION, seq, AT, task, n, facts), before)
             yield data, before
+            seq += 1
 
 
-def write_journal(home: Path, tasks: int, *, held: bool = False) -> Journal:
-    """A journal of this many launched tasks in an unused home, with its acknowledged end."""
-    directory = ensure_private_dir(home / "journal")
-    file = directory / "000001.jsonl"
-    size, lines, end = 0, 0, FIRST_SUM
-    with file.open("xb", buffering=1 << 20) as out:
-        file.chmod(FILE_MODE)
-        for data, new_sum in encoded_lines(tasks, held=held):
-            out.write(data)
-            size += len(data)
-            lines += 1
-            end = new_sum
-    if lines:
-        write_head(directory / "head", Head(file.name, lines, end, size))
-    return Journal(file, tasks, lines, size)
+def write_journal(home: Path, tasks: int, *, held: bool = False, segmented: bool = True) -> Written:
+    """A journal of this many launched tasks in an unused home, its segments and index made by the product itself.
+
+    Not `segmented`: all of it in the first segment, however long.
+    """
+    journal = Journal(ensure_private_dir(home / "journal"), clock=lambda: AT)
+    size = 0
+    for first in range(0, tasks, _AT_ONCE):
+        numbers = range(first, min(first + _AT_ONCE, tasks))
+        ledger = journal.ledger
+        with journal.path.open("ab") as out:
+            journal.path.chmod(FILE_MODE)
+            for data, _ in encoded_lines(numbers, before=ledger.sum, seq=ledger.next_seq, held=held):
+                out.write(data)
+        journal.refresh()
+        if segmented and journal.ledger.offset >= SEGMENT_BYTES:
+            size += journal.ledger.offset
+            begin_segment(journal.directory, journal.ledger, at=AT, next_seq=journal.ledger.next_seq)
+            journal.refresh()
+    ledger = journal.ledger
+    if tasks:
+        write_head(journal.directory / "head", Head(journal.path.name, ledger.seq or 0, ledger.sum, ledger.offset))
+        journal.newest(limit=1, before=None, kind=None)
+    journal.close()
+    if journal.problem is not None:
+        raise RuntimeError(f"not written as the product reads it: {journal.problem}")
+    return Written(home, tasks, tasks * LINES_PER_TASK, size + ledger.offset)
