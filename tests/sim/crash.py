@@ -10,7 +10,7 @@ import pytest
 
 from agentlink.core.host.faults import ReplyLost, Unreachable
 from agentlink.files.private import FILE_MODE
-from agentlink.journal import head, segment
+from agentlink.journal import head, rotate, segment
 from tests.fakes.sim_host import CALL_S, SimHost, SimLink
 
 WRITES = ("create_session", "send_prompt", "rename")
@@ -85,9 +85,9 @@ class CrashLink(SimLink):
 
 
 @contextmanager
-def journal_moments(plan: Plan) -> Iterator[None]:
-    """Makes every write and flush of the journal a moment of the plan."""
-    real_append, real_head = segment.append_bytes, head.write_head
+def journal_moments(plan: Plan, *, segment_bytes: int | None = None) -> Iterator[None]:
+    """Makes every write and flush of the journal a moment of the plan; segments are sealed past `segment_bytes`."""
+    real_append, real_head, real_begin = segment.append_bytes, head.write_head, rotate.begin_segment
 
     def append_bytes(path: Path, data: bytes, *, at: int) -> None:
         plan.point("line not begun")
@@ -110,7 +110,21 @@ def journal_moments(plan: Plan) -> Iterator[None]:
         real_head(path, end)
         plan.point("head written")
 
+    def begin_segment(directory: Path, ledger: Any, **rest: Any) -> int:
+        plan.point("segment not begun")
+        if plan.reached("segment torn"):
+            (directory / f"{ledger.segment + 1:06}.tmp").write_bytes(b'{"v":1,"seq":9,"at":"')
+            raise Crash("segment torn")
+        number = real_begin(directory, ledger, **rest)
+        plan.point("segment begun")
+        return number
+
     with pytest.MonkeyPatch.context() as patch:
+        if segment_bytes is not None:
+            patch.setattr(rotate, "SEGMENT_BYTES", segment_bytes)
+        patch.setattr(rotate, "begin_segment", begin_segment)
+        patch.setattr(rotate, "fsync_dir", lambda _: None)
+        patch.setattr(rotate.os, "fsync", lambda _: None)
         patch.setattr(segment, "append_bytes", append_bytes)
         patch.setattr(head, "write_head", write_head)
         yield

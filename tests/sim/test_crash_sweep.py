@@ -64,19 +64,28 @@ EVENTS: dict[str, Callable[[World], None]] = {
 DELAYS_S = (0.0, 0.03, 0.3, 5.0)
 
 
-async def moments_of_a_delegation(directory: Path, *, key: str | None = None, act: str = "crash") -> list[str]:
+async def moments_of_a_delegation(
+    directory: Path, *, key: str | None = None, act: str = "crash", segment_bytes: int | None = None
+) -> list[str]:
     plan = Plan(act=act)
-    await World(directory).delegate(plan, key=key)
+    await World(directory, segment_bytes=segment_bytes).delegate(plan, key=key)
     return plan.names
 
 
-async def sweep(directory: Path, totals: Counter[str], *, events: tuple[str, ...], delays: tuple[float, ...]) -> None:
+async def sweep(
+    directory: Path,
+    totals: Counter[str],
+    *,
+    events: tuple[str, ...],
+    delays: tuple[float, ...],
+    segment_bytes: int | None = None,
+) -> None:
     """Every moment × every event × every delay, each followed by a look and a recovery."""
-    names = await moments_of_a_delegation(directory)
+    names = await moments_of_a_delegation(directory, segment_bytes=segment_bytes)
     for at in range(len(names)):
         for event in events:
             for delay in delays:
-                world = World(directory)
+                world = World(directory, segment_bytes=segment_bytes)
                 await world.delegate(Plan(at))
                 world.clock.advance(delay)
                 EVENTS[event](world)
@@ -106,6 +115,14 @@ async def test_killed_at_every_moment_a_launch_is_recovered_without_loss_or_doub
     totals: Counter[str] = Counter()
     await sweep(directory, totals, events=("nothing", "kill_and_restart"), delays=(0.0, 0.3))
     assert totals["runs"] > 180
+
+
+async def test_killed_at_every_moment_while_segments_begin_in_the_middle_of_the_launch(directory: Path) -> None:
+    names = await moments_of_a_delegation(directory, segment_bytes=700)
+    assert {"segment not begun", "segment torn", "segment begun"} <= set(names)
+    totals: Counter[str] = Counter()
+    await sweep(directory, totals, events=("kill_and_restart",), delays=(0.3,), segment_bytes=700)
+    assert totals["runs"] == len(names)
 
 
 @pytest.mark.soak

@@ -9,6 +9,7 @@ from typing import Any
 
 from agentlink.app.delegate import DelegateRequest, delegate
 from agentlink.app.recover import recover_all, recover_task
+from agentlink.app.release import release_workspace
 from agentlink.app.runtime import Runtime
 from agentlink.app.status import task_status
 from agentlink.core.errors import Code, Failure
@@ -34,7 +35,14 @@ def crashed(error: BaseException) -> bool:
 class World:
     """Use once. `directory` is the state home and the workspace."""
 
-    def __init__(self, directory: Path, *, pickup_s: float = 0.001, message_s: float = 0.05) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        pickup_s: float = 0.001,
+        message_s: float = 0.05,
+        segment_bytes: int | None = None,
+    ) -> None:
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
         self.directory = directory
@@ -42,7 +50,11 @@ class World:
         self.host = SimHost(self.clock, pickup_s=pickup_s, message_s=message_s)
         self.accepted: list[str] = []
         """Tasks that some caller was told of."""
+        self.released: set[str] = set()
+        """Tasks whose claim a person took away by force."""
+        self.wall_clock = "2026-01-01T00:00:00.000Z"
         self.outcomes: Counter[str] = Counter()
+        self._segment_bytes = segment_bytes
         self._numbers = itertools.count(1)
         # Another session of ours, as every used home has: made long ago, on disk.
         self.host.create("session-old", "/old", None)
@@ -51,7 +63,7 @@ class World:
     def runtime(self, plan: Plan | None = None, *, late_s: float = 0.0, binding: str | None = "login-1") -> Runtime:
         """A process: nothing in memory, the home and the Host as they are."""
         return Runtime(
-            store=FileStore(self.directory, clock=lambda: "2026-01-01T00:00:00.000Z"),
+            store=FileStore(self.directory, clock=lambda: self.wall_clock),
             host=CrashLink(self.host, plan or Plan(), late_s=late_s, binding=binding),  # type: ignore[arg-type]
             secret=lambda: b"s" * 32,
             task_ids=lambda: TaskId(f"dsh_{next(self._numbers):012x}"),
@@ -61,7 +73,7 @@ class World:
 
     async def process(self, plan: Plan, work: Callable[[Runtime], Awaitable[Any]], *, late_s: float = 0.0) -> Any:
         """Runs one process to its end, natural or not. A Failure is an end like any other."""
-        with journal_moments(plan):
+        with journal_moments(plan, segment_bytes=self._segment_bytes):
             try:
                 result = await work(self.runtime(plan, late_s=late_s))
             except Failure as failure:
@@ -116,6 +128,17 @@ class World:
 
         await self.process(plan or Plan(), work)
 
+    async def release(self, plan: Plan) -> None:
+        """A person frees whatever claim is held, by force."""
+
+        async def work(runtime: Runtime) -> None:
+            for view in await self.views(runtime):
+                if view.launch.claim_held:
+                    self.released.add(view.task)
+                    await release_workspace(runtime, view.task, force=True)
+
+        await self.process(plan, work)
+
     async def views(self, runtime: Runtime) -> tuple[TaskView, ...]:
         return await runtime.store.page(limit=100)
 
@@ -136,7 +159,7 @@ class World:
         assert await runtime.store.problem() is None
         views = await self.views(runtime)
         assert set(self.accepted) <= {view.task for view in views}, "an accepted task is not in the journal"
-        twice = {request: times for request, times in self.host.runs.items() if times > 1}
+        twice = {request: times for request, times in self.host.runs.items() if request and times > 1}
         assert not twice, f"delivered twice: {twice}"
         for view in views:
             self._check_task(view.task, view.launch)
@@ -153,7 +176,7 @@ class World:
             assert not launch.claim_held, "a failed launch leaks its claim"
             assert ran == 0, f"{task} is said to have failed ({launch.code}), but its prompt ran"
         else:
-            assert launch.claim_held, "a sent prompt lost its claim"
+            assert launch.claim_held or task in self.released, "a sent prompt lost its claim"
             session = self.host.sessions.get(launch.session or "")
             assert session is not None, "prompt-sent for good, but the session is gone"
             standing = find_prompt(session.log, launch.request or "").standing
