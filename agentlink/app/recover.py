@@ -20,7 +20,7 @@ from agentlink.core.launch import machine
 from agentlink.core.launch.history import TaskView
 from agentlink.core.launch.state import Launch
 
-AT_ONCE = 48
+AT_ONCE = 128
 """Launches settled at the same time: each holds its task lock for up to 3 s while its absence is proven."""
 MAX_ROWS = 50
 MAX_UNFINISHED = 5_000

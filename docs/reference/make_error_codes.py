@@ -57,15 +57,17 @@ WHEN = {
     },
     "The launch": {
         Code.INTERRUPTED: "The process that drove the launch is gone. The prompt is proven not to be on the Host.",
-        Code.NOT_RECOVERABLE: "The prompt of the task was sent, the task was abandoned, or it left no session.",
+        Code.NOT_RECOVERABLE: "The prompt of the task was sent, the task was abandoned, it left no session to "
+        "abandon, or the Host still has the session that was said to be lost.",
         Code.CANCELED: "The caller cancelled before anything was made on the Host.",
         Code.LAUNCH_IN_PROGRESS: "Another process drives or settles this task at the moment.",
     },
     "Agentlink itself": {
         Code.JOURNAL_UNWRITABLE: "The state home cannot be read or written, or its file system has no locks. The step "
         "that needed the line was not taken.",
-        Code.JOURNAL_CORRUPT: "A line of the journal is damaged, or an acknowledged line is missing. Nothing is "
-        "written any more; what is provable can still be read.",
+        Code.JOURNAL_CORRUPT: "A line of the journal is damaged, or an acknowledged line is missing. In the current "
+        "segment nothing is written any more and what is provable can still be read. With a `taskId` in the error, only "
+        "that task is affected, and writing goes on.",
         Code.JOURNAL_NEWER: "A newer version wrote this journal. This one only reads up to there.",
         Code.LOCK_TIMEOUT: "The journal was locked for more than 3 seconds.",
         Code.INTERNAL_ERROR: "A defect. The MCP server's standard error has the trace.",

@@ -117,6 +117,20 @@ def assert_parses(command: click.Command, name: str, arguments: list[str]) -> No
         pytest.fail(f"{name} {shlex.join(arguments)}: {error.format_message()}")
 
 
+@by_page
+def test_every_named_test_exists(page: Path) -> None:
+    for file, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page.read_text("utf-8")):
+        defined = re.findall(r"^(?:async )?def (test_\w+)", (ROOT / file).read_text("utf-8"), re.MULTILINE)
+        assert name in defined, f"{page.name} names {file}::{name}"
+
+
+def test_the_promises_under_a_crash_name_the_tests_that_hold_them() -> None:
+    text = (ROOT / "docs" / "explanation" / "what-survives-a-crash.md").read_text("utf-8")
+    promises = re.split(r"^### ", text.partition("## The promises")[2].partition("\n## ")[0], flags=re.MULTILINE)[1:]
+    assert promises
+    assert [promise.splitlines()[0] for promise in promises if "`tests/" not in promise] == []
+
+
 def test_the_commands_of_the_readme_are_found_by_these_tests() -> None:
     shown = [words[0] for words in shown_commands(ROOT / "README.md")]
     assert set(shown) == {"login", "doctor", "delegate", "status", "list", "release", "serve"}
