@@ -1,5 +1,7 @@
 """One launch attempt, driven step by step: each fact is on disk before the effect that it names."""
 
+import msgspec
+
 from agentlink.app.ports import Rule
 from agentlink.app.read_log import whole_log
 from agentlink.app.runtime import Runtime
@@ -18,7 +20,7 @@ from agentlink.core.facts.launch import (
 from agentlink.core.facts.work import ClaimReleased
 from agentlink.core.host.faults import BadReply, HostFault, Refused, ReplyLost
 from agentlink.core.host.find_prompt import find_prompt, others_took_part
-from agentlink.core.host.values import CreatedSession, SessionState
+from agentlink.core.host.values import CreatedSession, ModelCatalog, SessionState
 from agentlink.core.ids import RequestId, SessionId, TaskId, prompt_request_id
 from agentlink.core.launch import machine
 from agentlink.core.launch.decide import (
@@ -45,11 +47,23 @@ def outcome_unknown(fault: HostFault) -> bool:
     return isinstance(fault, ReplyLost | BadReply) or (isinstance(fault, Refused) and not fault.final)
 
 
+CATALOG_FRESH_S = 1.0
+"""A catalog older than this is read again before the model route is judged."""
+
+
+class CatalogRead(msgspec.Struct, frozen=True):
+    """A model catalog and the monotonic second at which it was read."""
+
+    catalog: ModelCatalog
+    at: float
+
+
 class Attempt:
     """The driver of one task's launch. Whoever makes one holds the task lock (design section 3, rule 1)."""
 
-    def __init__(self, runtime: Runtime, view: TaskView) -> None:
+    def __init__(self, runtime: Runtime, view: TaskView, catalog: CatalogRead | None = None) -> None:
         self._runtime = runtime
+        self._catalog = catalog
         self.task: TaskId = view.task
         self.launch = view.launch
         self.n = view.n
@@ -197,7 +211,7 @@ class Attempt:
         """
         host, launch = self._runtime.host, self.launch
         try:
-            catalog = await host.model_catalog()
+            catalog = await self._model_catalog()
             state = await host.session_state(launch.session or "")
             if state is None:
                 raise await self.fail(Stop(code=Code.SESSION_NOT_FOUND, message="the Host lost the session"))
@@ -215,6 +229,13 @@ class Attempt:
         if not launch.earlier_requests and not state.blank:
             raise await self.fail(_NOT_BLANK)
         return True
+
+    async def _model_catalog(self) -> ModelCatalog:
+        """The catalog that the Host was reached with a moment ago, or a fresh one."""
+        read = self._catalog
+        if read is not None and self._runtime.clock.now() - read.at < CATALOG_FRESH_S:
+            return read.catalog
+        return await self._runtime.host.model_catalog()
 
     async def _turned_up(self, state: SessionState) -> bool:
         launch = self.launch

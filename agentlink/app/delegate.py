@@ -5,6 +5,7 @@ from pathlib import Path
 import anyio.to_thread
 import msgspec
 
+from agentlink.app.attempt import CatalogRead
 from agentlink.app.launching import Asked, KeyTaken, claim_look, delegated, launch_anew, reach_host, recover_into
 from agentlink.app.look import settle_task
 from agentlink.app.results import Delegated
@@ -45,13 +46,12 @@ async def delegate(runtime: Runtime, request: DelegateRequest) -> Delegated:
         if owner is not None:
             return await _join(runtime, asked, owner)
     await claim_look(runtime, asked)
-    session = runtime.new_session_id()
-    await reach_host(runtime, session)
+    catalog = await reach_host(runtime)
     view = TaskView(runtime.new_task_id(), Launch(), 0)
 
     async def launch(canceled: Canceled) -> Delegated:
         async with runtime.store.drive(view.task):
-            return await launch_anew(runtime, asked, view, canceled)
+            return await launch_anew(runtime, asked, view, canceled, catalog)
 
     try:
         return await runtime.to_the_end.run(launch)
@@ -127,16 +127,17 @@ async def _join(runtime: Runtime, asked: Asked, owner: TaskView) -> Delegated:
                 prompt_sent=view.launch.prompt_sent,
             )
         return delegated(view.task, view.launch, repeated=True)
+    catalog = None
     if view.launch.session is None:
         await claim_look(runtime, asked)
-        await reach_host(runtime, runtime.new_session_id())
-    return await _next_attempt(runtime, asked, view)
+        catalog = await reach_host(runtime)
+    return await _next_attempt(runtime, asked, view, catalog)
 
 
 _BUSY = Code.LAUNCH_IN_PROGRESS
 
 
-async def _next_attempt(runtime: Runtime, asked: Asked, view: TaskView) -> Delegated:
+async def _next_attempt(runtime: Runtime, asked: Asked, view: TaskView, catalog: CatalogRead | None) -> Delegated:
     async def launch(canceled: Canceled) -> Delegated:
         async with runtime.store.drive(view.task):
             fresh = await runtime.store.task(view.task) or view
@@ -144,7 +145,7 @@ async def _next_attempt(runtime: Runtime, asked: Asked, view: TaskView) -> Deleg
                 return delegated(fresh.task, fresh.launch, repeated=True)
             if fresh.launch.unprompted:
                 return await recover_into(runtime, asked, fresh)
-            return await launch_anew(runtime, asked, fresh, canceled)
+            return await launch_anew(runtime, asked, fresh, canceled, catalog)
 
     try:
         return await runtime.to_the_end.run(launch)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from agentlink.app.attempt import Attempt
+from agentlink.app.attempt import Attempt, CatalogRead
 from agentlink.app.look import settle_task
 from agentlink.app.ports import JournalView, Rule
 from agentlink.app.results import Delegated, Routing, claim_info, launch_brief
@@ -85,23 +85,24 @@ async def claim_look(runtime: Runtime, asked: Asked) -> None:
 # -- the Host
 
 
-async def reach_host(runtime: Runtime, session: str) -> None:
-    """One read that proves reachability, wire, login and that the new session id is free."""
+async def reach_host(runtime: Runtime) -> CatalogRead:
+    """One read that proves reachability, wire and login; what it read serves the model check a moment later."""
     try:
-        taken = await runtime.host.session_state(session) is not None
+        catalog = await runtime.host.model_catalog()
     except HostFault as fault:
         stop = stop_for_fault(fault)
         raise Failure(stop.code, stop.message, details=stop.details) from fault
-    if taken:  # pragma: no cover  (a fresh random id)
-        raise Failure(Code.SESSION_IDENTITY_MISMATCH, f"the Host already has a session {session}")
+    return CatalogRead(catalog, runtime.clock.now())
 
 
 # -- the launch
 
 
-async def launch_anew(runtime: Runtime, asked: Asked, view: TaskView, canceled: Canceled) -> Delegated:
+async def launch_anew(
+    runtime: Runtime, asked: Asked, view: TaskView, canceled: Canceled, catalog: CatalogRead | None
+) -> Delegated:
     """A new attempt from launch/requested on. The task lock is held."""
-    attempt = Attempt(runtime, view)
+    attempt = Attempt(runtime, view, catalog)
     await attempt.record(_requested(runtime, asked, view), rule=_key_rule(view.task, asked.key))
     if canceled.is_set:
         raise await attempt.fail(Stop(code=Code.CANCELED, message="canceled before anything was made on the Host"))

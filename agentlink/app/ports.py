@@ -41,7 +41,8 @@ class Store(Protocol):
         rule: Rule | None = None,
     ) -> TaskView:
         """Appends one durable line. Raises Failure (journal_*, lock_timeout) or StaleTask; then nothing was
-        written, except after a failed flush, where the line may stand: read again."""
+        written, except after a failed flush or when only its end could not be noted, where the line may stand: read
+        again."""
         ...
 
     async def task(self, task: TaskId) -> TaskView | None: ...

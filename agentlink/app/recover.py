@@ -209,9 +209,10 @@ async def recover_task(runtime: Runtime, task: TaskId, prompt: str) -> Delegated
     """
     view = await _settled(runtime, task)
     asked = _asked_before(view.launch, prompt)
+    catalog = None
     if view.launch.session is None:
         await claim_look(runtime, asked)
-        await reach_host(runtime, runtime.new_session_id())
+        catalog = await reach_host(runtime)
 
     async def launch(canceled: Canceled) -> Delegated:
         async with runtime.store.drive(task):
@@ -219,7 +220,7 @@ async def recover_task(runtime: Runtime, task: TaskId, prompt: str) -> Delegated
             _refuse_unless_recoverable(fresh)
             if fresh.launch.unprompted:
                 return await recover_into(runtime, asked, fresh)
-            return await launch_anew(runtime, asked, fresh, canceled)
+            return await launch_anew(runtime, asked, fresh, canceled, catalog)
 
     answer = await runtime.to_the_end.run(launch)
     return msgspec.structs.replace(answer, repeated=False)

@@ -120,7 +120,8 @@ def _moves(history: tuple[Recorded, ...]) -> list[Stage]:
 def _failure(launch: Launch, problem: Failure | None) -> FailureInfo | None:
     if launch.failed and launch.code is not None:
         code = Code(launch.code) if launch.code in set(Code) else Code.HOST_ERROR
-        return FailureInfo(code=launch.code, next=NEXT[code], stage=launch.failed_stage, host_code=launch.host_code)
+        step = "The task was abandoned; delegate again when wanted." if launch.abandoned else NEXT[code]
+        return FailureInfo(code=launch.code, next=step, stage=launch.failed_stage, host_code=launch.host_code)
     if launch.state == machine.CLAIMED and (problem is None or problem.code is not Code.LAUNCH_IN_PROGRESS):
         message = None if problem is None else problem.message
         return FailureInfo(

@@ -14,6 +14,10 @@ def canonical_directory(text: str, *, root: Path | None = None) -> str:
     """
     if not text or "\0" in text:
         raise Failure(Code.INVALID_REQUEST, "cwd is empty or holds a NUL character", details={"argument": "cwd"})
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Failure(Code.INVALID_REQUEST, "cwd is not text in UTF-8", details={"argument": "cwd"}) from None
     expanded = os.path.expanduser(text)
     if expanded.startswith("~"):
         raise Failure(Code.CWD_NOT_FOUND, f"no home directory is known for {text}", details={"cwd": text})

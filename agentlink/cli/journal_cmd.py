@@ -59,8 +59,10 @@ def verify(*, as_json: bool) -> int:
             click.echo(f"set aside earlier: {name}")
         for row in report.sealed_damage:
             click.echo(
-                f"damaged in {row['segment']} at offset {row['offset']}: {row['reason']} (costs only its own tasks)"
+                f"damaged in {row['segment']} at offset {row['offset']}: {row['reason']} (open tasks are not affected)"
             )
+        for name in report.repaired:
+            click.echo(f"damage in {name} was accepted by a repair")
         if report.problem is not None:
             click.echo(f"{report.code}: {report.problem}")
             click.echo("next: agentlink journal repair")

@@ -192,7 +192,9 @@ class Journal:
         return True
 
     def _rotate_if_full(self) -> None:
-        if self.ledger.offset < rotate.SEGMENT_BYTES:
+        ledger = self.ledger
+        # What is carried must not fill the next segment at once: it is written again only once as much has come.
+        if ledger.offset - ledger.head_bytes < max(rotate.SEGMENT_BYTES, ledger.head_bytes):
             return
         try:
             rotate.begin_segment(self.directory, self.ledger, at=self._clock(), next_seq=self.ledger.next_seq)

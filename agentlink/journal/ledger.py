@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Iterator
 
 from agentlink.core.facts.launch import LaunchFact, LaunchRequested
 from agentlink.core.facts.record import FIRST_SUM, AnyFact, Line, LineDamaged
-from agentlink.core.facts.work import Carried, CarriedLine, Checkpoint, ClaimReleased, Repaired
+from agentlink.core.facts.work import Carried, CarriedLine, Checkpoint, ClaimReleased, Repaired, TailSetAside
 from agentlink.core.ids import TaskId
 from agentlink.core.launch.claims import Claim
 from agentlink.core.launch.history import TaskView
 from agentlink.core.launch.kinds import is_open
 from agentlink.core.launch.state import IllegalFact, Launch, apply
+
+_OWN_FACTS = (TailSetAside, Carried, Checkpoint, Repaired)
+"""What only the journal itself may write."""
 
 
 class Entry:
@@ -40,7 +43,10 @@ class Ledger:
         self.sum = FIRST_SUM
         self.offset = 0
         self.checkpoint: Checkpoint | None = None
+        self.head_bytes = 0
+        """How much of the segment is its head: what it carries, and the checkpoint."""
         self.blocked: dict[str, Repaired] = {}
+        self.repaired: set[int] = set()
         self._tasks: dict[str, Entry] = {}
         self._order: list[tuple[int, str]] = []
         self._keys: dict[str, str] = {}
@@ -57,6 +63,7 @@ class Ledger:
     def follow(self, segment: int) -> None:
         """Goes on with the next segment; what it does not carry is dropped at its checkpoint."""
         self.segment, self.seq, self.sum, self.offset, self.checkpoint = segment, None, FIRST_SUM, 0, None
+        self.head_bytes = 0
         for entry in self._tasks.values():
             entry.offsets = array("Q")
 
@@ -68,6 +75,8 @@ class Ledger:
             self._take_task_line(line, line.task, offset)
         else:
             self._take_own_line(line, offset)
+            if self.checkpoint is not None and not self.head_bytes:
+                self.head_bytes = offset + length
         self.seq, self.sum, self.offset = line.seq, new_sum, offset + length
 
     def _take_task_line(self, line: Line, task: str, offset: int) -> None:
@@ -93,6 +102,7 @@ class Ledger:
                     self._drop_what_was_not_carried()
                 case Repaired():
                     self.blocked.update(dict.fromkeys(fact.blocked, fact))
+                    self.repaired.add(fact.segment)
                 case _:
                     pass
 
@@ -128,7 +138,7 @@ class Ledger:
     def _folded(launch: Launch, facts: Iterable[AnyFact]) -> Launch:
         try:
             for fact in facts:
-                if not isinstance(fact, LaunchFact | ClaimReleased):
+                if isinstance(fact, _OWN_FACTS):
                     raise LineDamaged("facts")
                 launch = apply(launch, fact)
         except IllegalFact:

@@ -52,6 +52,7 @@ def blocked(task: str, reason: str, segment: str) -> Failure:
         f"lines of {task} are damaged: {reason}",
         task=task,
         prompt_sent=None,
+        next_step="Look at its session in DSH Web. Everything else in the journal works; delegate again if needed.",
         details={"segment": segment, "reason": reason},
     )
 

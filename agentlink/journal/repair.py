@@ -44,6 +44,13 @@ def repair(journal: Journal, *, accept: str | None) -> Plan | None:
     if isinstance(damage, Newer):
         raise damaged(damage)
     survey = _Survey(journal)
+    if not journal.path.exists():
+        raise Failure(
+            Code.JOURNAL_CORRUPT,
+            f"{journal.path} is gone, and lines of it were acknowledged: nothing of it can be proven",
+            next_step="Put the file back from a backup, or move the whole journal directory away to begin anew.",
+            details={"segment": journal.path.name},
+        )
     plan = Plan(
         segment=journal.path.name,
         offset=journal.ledger.offset,
@@ -78,7 +85,7 @@ class _Survey:
         self.provable = self.lost = 0
         self.blocked: set[str] = set(journal.ledger.blocked)
         self.last_seq = journal.ledger.seq or 0
-        for sealed in read_sealed(journal.path) if journal.path.exists() else ():
+        for sealed in read_sealed(journal.path):
             if sealed.line is None:
                 self.lost += 1
                 self.last_seq += 1
@@ -92,13 +99,19 @@ class _Survey:
                 self.blocked |= set(_tasks_of(sealed.line))
         cut_off = max(0, journal.acknowledged_seq() - self.last_seq)
         self.lost, self.last_seq = self.lost + cut_off, self.last_seq + cut_off
-        # A lost line may have been the last one of any launch that was still going on: that cannot be told.
-        self.blocked |= {task for task in self.ledger.open_tasks() if not self._settled(task)}
+        self.blocked |= {task for task in self.ledger.tasks() if self._may_miss_lines(task)}
         self.ledger.drop(self.blocked)
 
-    def _settled(self, task: str) -> bool:
+    def _may_miss_lines(self, task: str) -> bool:
+        """Whether lost lines may have been this task's last ones: that cannot be told from a launch that stopped.
+
+        One lost line may have moved a launch that was going on. Several may have been a whole further attempt of one
+        that had failed. A confirmed launch cannot change any more.
+        """
         view = self.ledger.view(task)
-        return view is not None and view.launch.settled
+        if view is None or view.launch.confirmed:
+            return False
+        return not view.launch.failed or (self.lost > 1 and not view.launch.abandoned)
 
 
 def _tasks_of(line: Line) -> list[str]:

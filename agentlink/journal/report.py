@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from agentlink.core.facts.record import FIRST_SUM, LineNewer
-from agentlink.core.facts.work import Carried, Checkpoint
+from agentlink.core.facts.work import Carried, Checkpoint, Repaired
 from agentlink.journal import segment
 from agentlink.journal.journal import Journal
 from agentlink.journal.lines import segment_numbers, segment_path
@@ -33,7 +33,9 @@ class Verified(_Report, frozen=True, kw_only=True):
     problem: str | None = None
     damage: dict[str, Any] | None = None
     sealed_damage: tuple[dict[str, Any], ...] = ()
-    """Damaged lines of sealed segments: they cost only the tasks that they belonged to."""
+    """Damage in sealed segments: it costs the closed tasks there, never an open one."""
+    repaired: tuple[str, ...] = ()
+    """Segments whose damage a person has accepted: it is no news any more."""
 
 
 class Stats(_Report, frozen=True, kw_only=True):
@@ -55,10 +57,13 @@ def verify(journal: Journal) -> Verified:
     ledger = journal.ledger
     lines, size, tasks = 0, 0, set(ledger.tasks())
     sealed: list[dict[str, Any]] = []
+    repaired = set(ledger.repaired)
     for number in range(1, ledger.segment):
-        count, found, known = _verify_sealed(journal, number)
+        count, found, known = _verify_sealed(journal, number, repaired)
         lines, size, tasks = lines + count, size + _size(journal, number), tasks | known
         sealed += found
+    accepted = {segment_path(journal.directory, number).name for number in repaired}
+    sealed = [row for row in sealed if row["segment"] not in accepted]
     current = _count_lines(journal)
     tail = segment.tail_after(journal.path, ledger.offset) if journal.problem is None else b""
     failure = failure_of(journal.problem)
@@ -74,6 +79,7 @@ def verify(journal: Journal) -> Verified:
         problem=None if failure is None else failure.message,
         damage=None if journal.problem is None else msgspec.to_builtins(journal.problem),
         sealed_damage=tuple(sealed),
+        repaired=tuple(sorted(accepted)),
     )
 
 
@@ -84,7 +90,7 @@ def _size(journal: Journal, number: int) -> int:
         return 0
 
 
-def _verify_sealed(journal: Journal, number: int) -> tuple[int, list[dict[str, Any]], set[str]]:
+def _verify_sealed(journal: Journal, number: int, repaired: set[int]) -> tuple[int, list[dict[str, Any]], set[str]]:
     path = segment_path(journal.directory, number)
     count, damage, tasks = 0, [], set()
     last_sum, last_seq = FIRST_SUM, 0
@@ -98,6 +104,7 @@ def _verify_sealed(journal: Journal, number: int) -> tuple[int, list[dict[str, A
             if sealed.line.task is not None:
                 tasks.add(sealed.line.task)
             tasks |= {fact.task for fact in sealed.line.facts if isinstance(fact, Carried)}
+            repaired |= {fact.segment for fact in sealed.line.facts if isinstance(fact, Repaired)}
         last_sum = _stored_sum(path)
     except FileNotFoundError:
         return 0, [{"segment": path.name, "offset": 0, "reason": "the segment is missing"}], set()

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -117,7 +118,9 @@ class RemovedAtEnd:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         os.close(self.descriptor)
-        self._remover.wait(_ENDING_S)
+        # A directory of many sessions takes its time to go; the remover ends by itself and needs no waiting for.
+        with suppress(subprocess.TimeoutExpired):
+            self._remover.wait(_ENDING_S)
 
 
 def _supervisor_command(*arguments: str) -> list[str]:

@@ -66,8 +66,8 @@ WHEN = {
         Code.JOURNAL_UNWRITABLE: "The state home cannot be read or written, or its file system has no locks. The step "
         "that needed the line was not taken.",
         Code.JOURNAL_CORRUPT: "A line of the journal is damaged, or an acknowledged line is missing. In the current "
-        "segment nothing is written any more and what is provable can still be read. With a `taskId` in the error, only "
-        "that task is affected, and writing goes on.",
+        "segment nothing is written any more and what is provable can still be read. With a `taskId` in the error, "
+        "only that task is affected, and writing goes on.",
         Code.JOURNAL_NEWER: "A newer version wrote this journal. This one only reads up to there.",
         Code.LOCK_TIMEOUT: "The journal was locked for more than 3 seconds.",
         Code.INTERNAL_ERROR: "A defect. The MCP server's standard error has the trace.",

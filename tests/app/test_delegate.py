@@ -112,17 +112,14 @@ async def test_f06_a_preset_that_changes_between_create_and_prompt_stops_with_th
     runtime: Runtime, workspace: Path, host_lab: Lab
 ) -> None:
     prompt = f"changed under way {workspace.name}"
-    original = runtime.host.model_catalog
+    original = runtime.host.session_state
 
-    async def a_person_selects_another_preset():  # type: ignore[no-untyped-def]
-        session = (await list_tasks(runtime)).tasks[0].task_id
-        view = await runtime.store.task(TaskId(session))
-        assert view is not None
-        args = {"agentId": view.launch.session, "agentPreset": "team"}
+    async def a_person_selects_another_preset(session: str) -> SessionState | None:
+        args = {"agentId": session, "agentPreset": "team"}
         await runtime.host._read("agentPresets/select", args)  # type: ignore[attr-defined]
-        return await original()
+        return await original(session)
 
-    runtime.host.model_catalog = a_person_selects_another_preset  # type: ignore[method-assign]
+    runtime.host.session_state = a_person_selects_another_preset  # type: ignore[method-assign]
     failure = await refused(runtime, asked(workspace, prompt))
     assert (failure.code, failure.prompt_sent, failure.stage) == (Code.RESOLVED_PRESET_MISMATCH, False, "claimed")
     assert failure.session is not None

@@ -89,8 +89,8 @@ def _release(environment: dict[str, str], task: str) -> None:
 def test_of_two_processes_that_claim_overlapping_directories_exactly_one_wins(
     environment: dict[str, str], workspace: Path, host_lab: Lab
 ) -> None:
-    outcomes = _overlapping_claims(environment, workspace, host_lab, 12)
-    assert outcomes["won"] == 12
+    outcomes = _overlapping_claims(environment, workspace, host_lab, 10)
+    assert outcomes["won"] == 10
 
 
 @pytest.mark.soak

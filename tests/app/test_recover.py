@@ -100,14 +100,14 @@ async def test_a_launch_that_a_live_process_drives_is_reported_and_left_alone(
 ) -> None:
     runtime, other = new_runtime(), new_runtime()
     entered, leave = anyio.Event(), anyio.Event()
-    original = runtime.host.model_catalog
+    original = runtime.host.session_state
 
-    async def slow() -> Any:
+    async def slow(session: str) -> Any:
         entered.set()
         await leave.wait()
-        return await original()
+        return await original(session)
 
-    runtime.host.model_catalog = slow  # type: ignore[method-assign]
+    runtime.host.session_state = slow  # type: ignore[method-assign]
     async with anyio.create_task_group() as group:
         group.start_soon(delegate, runtime, asked(workspace))
         await entered.wait()

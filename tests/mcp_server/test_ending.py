@@ -43,7 +43,7 @@ def paused(lab: Lab) -> Iterator[None]:
 
 def assert_journal_is_free(env: dict[str, str], workspace: Path) -> None:
     """Another process can append at once: a delegation whose launch fails before anything is on the Host."""
-    other = workspace / "other"
+    other = workspace.with_name(f"{workspace.name}-free")
     other.mkdir(exist_ok=True)
     done = agentlink("delegate", "x", "--cwd", str(other), "--preset", "nobody", "--json", env=env)
     assert done.code == "preset_not_found"

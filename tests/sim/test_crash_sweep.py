@@ -193,7 +193,7 @@ async def test_a_lost_answer_at_any_call_is_settled_by_the_driver_itself(directo
         await world.delegate(Plan(at, act="lose"))
         EVENTS[event](world)
         await finish(world, totals, f"{names[at]} loses its answer, {event}")
-    assert totals["runs"] == 5
+    assert totals["runs"] == 4
 
 
 async def test_a_disk_that_fails_at_any_line_stops_the_launch_before_the_effect(directory: Path) -> None:

@@ -5,10 +5,12 @@ and this line's own bytes before `,"sum":`, never a re-encoding, so a reader che
 """
 
 from hashlib import blake2b
+from typing import Any
 
 import msgspec
 
 from agentlink.core.facts.launch import LaunchFact
+from agentlink.core.facts.upcast import upcast
 from agentlink.core.facts.work import JournalFact, TaskFact
 
 VERSION = 1
@@ -85,20 +87,26 @@ def decode_line(raw: bytes, previous_sum: str, *, seq: int | None) -> tuple[Line
     try:
         line = _decoder.decode(raw)
     except msgspec.DecodeError:
-        _refuse_newer(raw)
-        raise LineDamaged("form") from None
+        line = _of_another_version(raw)
     if line.v != VERSION:
-        _refuse_newer(raw)
-        raise LineDamaged("form")
+        line = _of_another_version(raw)
     if seq is not None and line.seq != seq:
         raise LineDamaged("seq")
     return line, new_sum
 
 
-def _refuse_newer(raw: bytes) -> None:
+def _of_another_version(raw: bytes) -> Line:
+    """A sound line that is not of the current format: lifted when it is older. Raises LineNewer, LineDamaged."""
     try:
         version = _version_decoder.decode(raw).v
     except msgspec.DecodeError:
         raise LineDamaged("form") from None
     if version > VERSION:
         raise LineNewer(version)
+    if version == VERSION:
+        raise LineDamaged("form")
+    try:
+        lifted = upcast(msgspec.json.decode(raw, type=dict[str, Any]), version=version, current=VERSION)
+        return msgspec.convert(lifted, Line)
+    except (KeyError, msgspec.ValidationError):
+        raise LineDamaged("form") from None

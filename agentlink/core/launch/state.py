@@ -203,7 +203,7 @@ def _evolve(launch: Launch, fact: LaunchFact, state: str) -> Launch:
                 earlier_requests=earlier,
             )
         case SessionLost():
-            return replace(launch, state=state, session=None)
+            return replace(launch, state=state, session=None, absent_sessions=(*launch.absent_sessions, fact.session))
         case LaunchAbandoned():
             return replace(launch, state=state, abandoned=True)
         case _:
