@@ -9,7 +9,7 @@ demo: $(READY)
 	$(BIN)/agentlink demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+	$(BIN)/python -m pytest -n 4 --dist worksteal -q
 
 soak: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m soak

@@ -1,19 +1,19 @@
 """What the tests of the use cases share: a real Host for the whole run, a home and a workspace for each test."""
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from agentlink.app.runtime import Runtime, open_runtime
-from agentlink.lab import Lab, lab
+from agentlink.lab import Lab
 
 
-@pytest.fixture(scope="session")
-def host_lab() -> Iterator[Lab]:
-    with lab() as running:
-        yield running
+@pytest.fixture
+def host_lab(real_lab: Lab) -> Lab:
+    """The one Host of this worker."""
+    return real_lab
 
 
 @pytest.fixture
