@@ -4,7 +4,7 @@ from array import array
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 
-from agentlink.core.facts.launch import LaunchFact, LaunchRequested
+from agentlink.core.facts.launch import LaunchFact
 from agentlink.core.facts.record import FIRST_SUM, AnyFact, Line, LineDamaged
 from agentlink.core.facts.work import Carried, CarriedLine, Checkpoint, ClaimReleased, Repaired, TailSetAside
 from agentlink.core.ids import TaskId
@@ -85,10 +85,14 @@ class Ledger:
             raise LineDamaged("facts")
         if line.n != entry.n + 1:
             raise LineDamaged("n")
-        entry.launch = self._folded(entry.launch, line.facts)
+        before = entry.launch
+        entry.launch = self._folded(before, line.facts)
         entry.n = line.n
         entry.offsets.append(offset)
-        self._keep(task, entry, any(isinstance(fact, LaunchRequested) for fact in line.facts))
+        # Most lines change neither the key nor the claim: only those that do cost more than the fold.
+        launch = entry.launch
+        if launch.claim_held is not before.claim_held or launch.attempt != before.attempt:
+            self._keep(task, entry)
 
     def _take_own_line(self, line: Line, offset: int) -> None:
         if line.n != 0:
@@ -120,14 +124,15 @@ class Ledger:
         elif len(fact.lines) != entry.n:
             raise LineDamaged("n")
         entry.offsets = array("Q", [offset])
-        self._keep(fact.task, entry, True)  # noqa: FBT003
+        self._keep(fact.task, entry)
 
-    def _keep(self, task: str, entry: Entry, owns_key: bool) -> None:  # noqa: FBT001
+    def _keep(self, task: str, entry: Entry) -> None:
+        """Makes the task findable by its age, its request key and its claim."""
         if task not in self._tasks:
             self._tasks[task] = entry
             insort(self._order, (entry.first_seq, task))
         launch = entry.launch
-        if launch.key is not None and owns_key:
+        if launch.key is not None:
             self._keys[launch.key] = task
         if launch.claim_held:
             self._holders[task] = None

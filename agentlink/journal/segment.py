@@ -79,8 +79,9 @@ def read_on(path: Path, ledger: Ledger) -> Damage | Newer | None:
 
 
 def _take(path: Path, ledger: Ledger, raw: bytes) -> Damage | Newer | None:
+    seq = ledger.seq
     try:
-        line, new_sum = decode_line(raw, ledger.sum, seq=None if ledger.seq is None else ledger.seq + 1)
+        line, new_sum = decode_line(raw, ledger.sum, seq=None if seq is None else seq + 1)
         ledger.take(line, new_sum, offset=ledger.offset, length=len(raw) + 1)
     except LineNewer as newer:
         return Newer(path.name, ledger.next_seq, newer.version)
