@@ -176,13 +176,13 @@ def test_a_journal_of_the_first_format_reads_for_ever_to_the_same_launches() -> 
 EXPECTED = b"""
 {
  "dsh_000000000001": {"state": "prompt-sent", "attempt": 1, "mode": "manual",
-   "cwd": "/work/\xc3\xbc dir\xe2\x80\xa8x",
+   "cwd": "/w/\xc3\xbc dir\xe2\x80\xa8x",
    "claim_mode": "exclusive-write", "claim_held": false, "host": "default", "origin": "http://127.0.0.1:3080",
    "binding": "b1", "asked_preset": "standard", "key": "k1", "input": "i1", "reason": "explicit_preset",
    "preset": "standard", "intended_session": "session-1", "session": "session-1", "resolved": "standard",
    "verification": "verified", "request": "dsh_000000000001.1.0", "evidence": "receipt", "confirmed_seq": 8},
  "dsh_000000000002": {"state": "launch-failed", "attempt": 2, "mode": "automatic",
-   "cwd": "/work/\xc3\xbc dir\xe2\x80\xa8x",
+   "cwd": "/w/\xc3\xbc dir\xe2\x80\xa8x",
    "claim_mode": "read-only", "host": "default", "origin": "http://127.0.0.1:3080", "binding": "b2",
    "rule": "review", "reason": "kind_exact", "preset": "minimal", "intended_session": "session-2",
    "resolved": "minimal", "verification": "verified", "request": "dsh_000000000002.2.0", "evidence": "log",
@@ -194,3 +194,23 @@ EXPECTED = b"""
    "code": "model_unroutable", "failed_stage": "preset-verified", "abandoned": true}
 }
 """
+
+
+def test_an_older_format_is_lifted_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the format is raised, lines of the first one still read; one that was never released does not."""
+    from agentlink.core.facts import record, upcast
+
+    line = Line(1, 1, "t", "dsh_000000000001", 1, (LaunchAbandoned(),))
+    raw, _ = encode_line(line, FIRST_SUM)
+    steps = {1: lambda old: {**old, "at": old["at"] + " lifted"}, 2: lambda old: {**old, "n": old["n"] + 1}}
+    monkeypatch.setattr(record, "VERSION", 3)
+    monkeypatch.setattr(
+        record,
+        "upcast",
+        lambda old, *, version, current: upcast.upcast(old, version=version, current=current, steps=steps),
+    )
+    lifted, _ = decode_line(raw[:-1], FIRST_SUM, seq=1)
+    assert (lifted.v, lifted.at, lifted.n, lifted.facts) == (3, "t lifted", 2, line.facts)
+    del steps[1]
+    with pytest.raises(LineDamaged):
+        decode_line(raw[:-1], FIRST_SUM, seq=1)

@@ -374,6 +374,25 @@ def test_a_process_that_stood_before_the_damage_goes_on_after_the_repair(tmp_pat
     assert Journal(tmp_path).task(task(8)) is not None
 
 
+def test_a_later_segment_of_the_first_format_reads_for_ever(tmp_path: Path) -> None:
+    """Carried tasks, a repair, the checkpoint and what came after it, in the bytes of the first release."""
+    sample = Path(__file__).parents[1] / "samples" / "journal_v1_segment_2.jsonl"
+    (tmp_path / "journal").mkdir()
+    shutil.copy(sample, tmp_path / "journal" / "000002.jsonl")
+    journal = Journal(tmp_path)
+    assert journal.problem() is None
+    carried, new = journal.task(task(1)), journal.task(task(10))
+    assert carried is not None
+    assert new is not None
+    assert (carried.launch.state, carried.launch.confirmed_seq, carried.n) == ("prompt-sent", 8, 7)
+    assert (new.launch.code, new.launch.claim_held, new.launch.absent_sessions) == (
+        "interrupted",
+        False,
+        ("session-a",),
+    )
+    assert failure(lambda: journal.task(task(9))).code is Code.JOURNAL_CORRUPT
+
+
 STEPS: tuple[tuple[LaunchFact | ClaimReleased, ...], ...] = (
     (requested(), SELECTED, CLOSED),
     (requested(), SELECTED, CREATED, LaunchFailed(code="interrupted", stage="x")),
