@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from agentlink.lab import Lab
 from tests.bench import synthetic
 from tests.cli.program import agentlink
+from tests.lab.client import until
 from tests.mcp_server.wire import RawServer
 
 
@@ -57,6 +60,20 @@ def test_f15_a_server_starts_with_the_host_down_and_works_when_it_is_up(
     host_env: dict[str, str], real_lab: Lab, workspace: Path
 ) -> None:
     _starts_and_works_later(host_env, real_lab, workspace, known=None)
+
+
+@pytest.mark.host
+def test_a_server_settles_what_earlier_processes_left_without_being_asked(
+    host_env: dict[str, str], home: Path, workspace: Path
+) -> None:
+    child = [sys.executable, "-m", "tests.app.child", "line:3", str(workspace), "left behind"]
+    left = subprocess.run(child, env={**host_env, "PYTHONPATH": str(Path.cwd())}, check=False)
+    assert left.returncode == -9
+    journal = home / "journal" / "000001.jsonl"
+    assert b"launch/failed" not in journal.read_bytes()
+    with RawServer(host_env) as server:
+        server.initialize()
+        until(lambda: True if b'"launch/failed","code":"interrupted"' in journal.read_bytes() else None, timeout_s=20)
 
 
 def test_f15_a_journal_that_cannot_be_read_is_an_error_and_never_no_tasks(bare_env: dict[str, str], home: Path) -> None:
