@@ -25,6 +25,8 @@ create table if not exists tasks (
 create index if not exists tasks_by_age on tasks (first_seq);
 create table if not exists keys (key text primary key, task text not null) without rowid;
 """
+BUSY_S = 10.0
+"""How long another process may be writing the index before it counts as unusable."""
 _BITS: dict[Kind, int] = {kind: 1 << bit for bit, kind in enumerate(KINDS)}
 
 
@@ -40,10 +42,10 @@ class IndexedTask(msgspec.Struct, frozen=True):
 
 
 class Index:
-    """One connection to the index file; where the file cannot be used, an index in memory."""
+    """One connection to the index file. Every method raises sqlite3.Error when the file cannot be used."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path: Path | None = path
         self._connection: sqlite3.Connection | None = None
 
     def close(self) -> None:
@@ -51,21 +53,15 @@ class Index:
             self._connection.close()
             self._connection = None
 
+    def use_memory(self) -> None:
+        """Goes on with an empty index in memory: the file cannot be used now, and it is never needed."""
+        self.close()
+        self._path = None
+
     @contextmanager
     def _database(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-        """The connection, in a transaction. A file that is no database is thrown away once and made anew."""
-        try:
-            yield from self._attempt(write=write)
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError:
-            self.close()
-            self._path.unlink(missing_ok=True)
-            raise
-
-    def _attempt(self, *, write: bool) -> Iterator[sqlite3.Connection]:
-        connection = self._connection or self._connect()
-        self._connection = connection
+        """The connection, and a transaction for a change. Raises sqlite3.Error."""
+        connection = self._connection = self._connection or self._connect()
         if not write:
             yield connection
             return
@@ -78,22 +74,36 @@ class Index:
         connection.commit()
 
     def _connect(self) -> sqlite3.Connection:
-        for target in (str(self._path), ":memory:"):
-            connection = sqlite3.connect(target, timeout=10, isolation_level=None, check_same_thread=False)
-            try:
-                connection.execute("pragma synchronous = off")  # rebuildable: a lost index costs time, no fact
-                connection.executescript(_SCHEMA)
-            except sqlite3.OperationalError:
-                connection.close()
-                continue
-            except sqlite3.DatabaseError:
-                connection.close()
-                self._path.unlink(missing_ok=True)
-                return self._connect()
-            if target != ":memory:":
+        try:
+            return self._opened()
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError:
+            if self._path is not None:
+                self._path.unlink(missing_ok=True)  # no database at all: made anew
+            return self._opened()
+
+    def _opened(self) -> sqlite3.Connection:
+        target = ":memory:" if self._path is None else str(self._path)
+        connection = sqlite3.connect(target, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        try:
+            if self._path is not None:
                 self._path.chmod(0o600)
-            return connection
-        raise sqlite3.OperationalError("no index can be made")  # pragma: no cover  (memory always can)
+            connection.execute("pragma synchronous = off")  # rebuildable: a lost index costs time, no fact
+            connection.executescript(_SCHEMA)
+        except OSError as error:
+            connection.close()
+            raise sqlite3.OperationalError(str(error)) from error
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    def covers(self, below: int) -> bool:
+        """Whether every segment below this number is indexed now: another process may have emptied the file."""
+        with self._database() as database:
+            (count,) = database.execute("select count(*) from segments where number < ?", (below,)).fetchone()
+            return bool(count == below - 1)
 
     def covered(self) -> dict[int, int]:
         """Segment number -> bytes, of every segment that is indexed whole."""

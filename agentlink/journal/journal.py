@@ -3,8 +3,11 @@
 Whoever calls holds the store's mutex; a method that says so needs the journal lock too.
 """
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from agentlink.core.errors import Failure
 from agentlink.core.facts.launch import LaunchFact
@@ -24,6 +27,7 @@ from agentlink.journal.problems import Problem, blocked, damaged, failure_of, un
 from agentlink.journal.sealed import folded, index_segment
 
 Rule = Callable[["Journal"], None]
+T = TypeVar("T")
 
 
 class Journal:
@@ -240,7 +244,7 @@ class Journal:
         """The task that owns this key digest and has not abandoned it. Raises Failure when that cannot be told."""
         owner = self.ledger.key_owner(key)
         if owner is None and self._sealed():
-            task = self._indexed().owner(key)
+            task = self._ask(lambda index: index.owner(key))
             if task is not None and self.ledger.view(task) is None:
                 owner = self.view(task)
         if owner is None:
@@ -281,11 +285,10 @@ class Journal:
         """The task's lines in sealed segments; its last span holds or carries all of them."""
         if not self._sealed():
             return []
-        index = self._indexed()
-        known = index.task(task)
+        known = self._ask(lambda index: index.task(task))
         if known is None:
             return []
-        spans = index.spans(task)
+        spans = self._ask(lambda index: index.spans(task))
         path = segment_path(self.directory, spans[-1][0])
         if known.blocked is not None:
             raise blocked(task, known.blocked, path.name)
@@ -306,9 +309,8 @@ class Journal:
 
     def _closed(self, before_seq: int | None, limit: int, kind: Kind | None) -> list[tuple[int, TaskView]]:
         found: list[tuple[int, TaskView]] = []
-        index = self._indexed()
         while len(found) < limit:
-            page = index.newest(before_seq=before_seq, limit=limit, kind=kind)
+            page = self._ask(partial(Index.newest, before_seq=before_seq, limit=limit, kind=kind))
             closed = [known for known in page if self.ledger.view(known.task) is None]
             found += [(known.first_seq, self._listed(known)) for known in closed]
             if len(page) < limit:
@@ -327,7 +329,7 @@ class Journal:
         first = self.ledger.first_seq(task)
         if first is not None or not self._sealed():
             return first
-        known = self._indexed().task(task)
+        known = self._ask(lambda index: index.task(task))
         return None if known is None else known.first_seq
 
     # -- the index of sealed segments
@@ -335,10 +337,19 @@ class Journal:
     def _sealed(self) -> bool:
         return self.ledger.segment > 1
 
+    def _ask(self, question: Callable[[Index], T]) -> T:
+        """Asks the index, covering every sealed segment. Raises Failure when one is missing or cannot be read."""
+        try:
+            return question(self._indexed())
+        except sqlite3.Error:
+            # An index in memory tells the same, at the price of reading the sealed segments.
+            self._index.use_memory()
+            self._covered = set()
+            return question(self._indexed())
+
     def _indexed(self) -> Index:
-        """The index, covering every sealed segment. Raises Failure when one is missing or cannot be read."""
-        missing = [number for number in range(1, self.ledger.segment) if number not in self._covered]
-        if missing:
+        known = len(self._covered) == self.ledger.segment - 1
+        if not known or not self._index.covers(self.ledger.segment):
             self._cover()
         return self._index
 

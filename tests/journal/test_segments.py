@@ -19,6 +19,7 @@ from agentlink.core.ids import TaskId
 from agentlink.core.launch.history import TaskView
 from agentlink.core.launch.kinds import is_open
 from agentlink.journal import repair, rotate
+from agentlink.journal.index import Index
 from agentlink.journal.lines import segment_numbers
 from tests.journal.home import CREATED, SELECTED, Journal, requested
 
@@ -158,6 +159,27 @@ def test_an_index_of_another_journal_is_not_believed(tmp_path: Path) -> None:
     everything(other)
     shutil.copy(other / "journal" / "index.sqlite", one / "journal" / "index.sqlite")
     assert everything(one) == expected
+
+
+def test_an_index_that_cannot_be_written_is_replaced_by_one_in_memory(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for number in range(20):
+        failed(journal, number)
+    expected = everything(tmp_path)
+    index = tmp_path / "journal" / "index.sqlite"
+    index.unlink()
+    index.mkdir()
+    assert everything(tmp_path) == expected
+
+
+def test_an_index_that_another_process_emptied_answers_nothing_until_it_is_whole_again(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for number in range(20):
+        failed(journal, number)
+    assert journal.task(task(1)) is not None
+    Index(tmp_path / "journal" / "index.sqlite").forget_all()
+    assert journal.task(task(2)) is not None
+    assert journal.page(limit=100) == [task(number) for number in range(19, -1, -1)]
 
 
 def test_the_index_is_private(tmp_path: Path) -> None:
