@@ -1,5 +1,6 @@
 """Delegating a task: everything that can be refused without the Host first, then one staged launch (003 FR-06)."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import anyio.to_thread
@@ -18,6 +19,7 @@ from agentlink.core.ids import is_request_key
 from agentlink.core.launch import machine
 from agentlink.core.launch.history import TaskView
 from agentlink.core.launch.state import Launch
+from agentlink.core.routing.hints import canonical, parse_hints
 
 MAX_PROMPT_BYTES = 8 << 20
 MAX_TITLE_CHARACTERS = 200
@@ -29,6 +31,9 @@ class DelegateRequest(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str
     cwd: str
     preset: str | None = None
+    auto: bool = False
+    """Choose the preset by rules (003 FR-02): asked for each delegation, never a standing default."""
+    hints: Mapping[str, object] | None = None
     claim: ClaimMode = "exclusive-write"
     title: str | None = None
     request_key: str | None = None
@@ -61,17 +66,22 @@ async def delegate(runtime: Runtime, request: DelegateRequest) -> Delegated:
 
 async def _checked(runtime: Runtime, request: DelegateRequest) -> Asked:
     _check_arguments(request)
+    hints = parse_hints(request.hints or {}) if request.auto else None
+    rules = await runtime.routes.read() if request.auto else None
     cwd = await anyio.to_thread.run_sync(lambda: canonical_directory(request.cwd, root=request.root))
     key = digest = None
     if request.request_key is not None:
         key = runtime.key_digest(request.request_key)
-        parts = (request.prompt, cwd, request.preset, request.claim, request.title)
+        asked = None if hints is None else canonical(hints)
+        parts = (request.prompt, cwd, request.preset, request.claim, request.title, asked)
         digest = await anyio.to_thread.run_sync(runtime.input_digest, parts)
     return Asked(
         prompt=request.prompt,
         cwd=cwd,
-        mode="dsh-default" if request.preset is None else "manual",
+        mode="automatic" if request.auto else "dsh-default" if request.preset is None else "manual",
         preset=request.preset,
+        hints=hints,
+        rules=rules,
         claim=request.claim,
         title=request.title,
         key=key,
@@ -95,6 +105,10 @@ def _check_arguments(request: DelegateRequest) -> None:
     check_prompt(request.prompt)
     if request.preset is not None and not request.preset.strip():
         raise _invalid("agentPreset", "the preset id is empty; leave it out for the Host's default")
+    if request.auto and request.preset is not None:
+        raise Failure(Code.ROUTING_REQUEST_AMBIGUOUS, "the request names a preset and asks for automatic routing")
+    if request.hints is not None and not request.auto:
+        raise _invalid("routing", "hints are given, but automatic routing is not asked for")
     if request.title is not None and not 0 < len(request.title.strip()) <= MAX_TITLE_CHARACTERS:
         raise _invalid("title", f"a title has 1 to {MAX_TITLE_CHARACTERS} characters")
     if request.request_key is not None and not is_request_key(request.request_key):

@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from agentlink import __version__
 from agentlink.app.host_status import host_status
-from agentlink.app.results import HostStatus, Result
+from agentlink.app.results import HostStatus, Result, RouteHealth
 from agentlink.app.runtime import open_runtime, utc_now
 from agentlink.app.settings import Settings, load_settings
 from agentlink.core.errors import Failure
@@ -125,13 +125,27 @@ async def _journal(settings: Settings) -> Check:
     return Check(name="journal", verdict="ok", found=found)
 
 
+def _routes(health: RouteHealth) -> Check:
+    match health.state:
+        case "missing":
+            return Check(name="routes", verdict="ok", found="none: automatic routing is not configured")
+        case "invalid":
+            step = "Correct that line; manual and default delegation go on meanwhile."
+            return Check(name="routes", verdict="failed", found=health.message or "invalid", next=step)
+        case "valid":
+            troubles = [f"{name} is absent" for name in health.absent] + [f"{name} is broken" for name in health.broken]
+            found = "; ".join([f"{health.rules} rules", *troubles])
+            return Check(name="routes", verdict="warning" if troubles else "ok", found=found)
+
+
 def _host(status: HostStatus) -> list[Check]:
     next_step = None if status.failure is None else status.failure.next
     if status.availability != "connected":
         found = status.availability if status.failure is None else f"{status.availability}: {status.failure.message}"
-        return [Check(name="Host", verdict="failed", found=found, next=next_step)]
+        return [_routes(status.routes), Check(name="Host", verdict="failed", found=found, next=next_step)]
     broken = [preset.id for preset in status.presets if preset.broken]
     checks = [
+        _routes(status.routes),
         Check(name="Host", verdict="ok", found=f"{status.origin} answers"),
         Check(name="wire", verdict="ok", found=status.wire or "unknown"),
         Check(name="login", verdict="ok", found=status.login),

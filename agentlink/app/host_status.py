@@ -4,6 +4,7 @@ from agentlink.app.results import FailureInfo, HostStatus, PresetRow
 from agentlink.app.runtime import Runtime
 from agentlink.core.errors import Failure
 from agentlink.core.host.faults import HostFault, LoginNeeded
+from agentlink.core.host.values import Preset
 from agentlink.core.launch.decide import stop_for_fault
 from agentlink.core.redact import redact
 
@@ -11,7 +12,7 @@ _PROBE_SESSION = "session-agentlink-probe"
 
 
 async def host_status(runtime: Runtime) -> HostStatus:
-    """Availability, wire, login and presets; never raises for anything that the Host does."""
+    """Availability, wire, login, presets and the health of the routes; never raises for anything a Host does."""
     host = runtime.host
     try:
         await host.session_state(_PROBE_SESSION)
@@ -20,38 +21,43 @@ async def host_status(runtime: Runtime) -> HostStatus:
         login = "required" if isinstance(fault, LoginNeeded) else "unknown"
         if isinstance(fault, LoginNeeded) and fault.expired:
             login = "expired"
-        return HostStatus(
-            availability=stop.code.value,
-            origin=host.origin,
-            wire=host.wire,
-            login=login,
-            failure=_info(Failure(stop.code, stop.message)),
-        )
+        failure = _info(Failure(stop.code, stop.message))
+        return await _status(runtime, availability=stop.code.value, login=login, failure=failure)
     login = "none" if host.binding is None else "accepted"
     try:
         roster = await host.roster()
     except HostFault as fault:
         stop = stop_for_fault(fault)
-        return HostStatus(
-            availability="connected",
-            origin=host.origin,
-            wire=host.wire,
-            login=login,
-            failure=_info(Failure(stop.code, f"the preset roster cannot be read: {stop.message}"), stop.host_code),
-        )
+        failure = _info(Failure(stop.code, f"the preset roster cannot be read: {stop.message}"), stop.host_code)
+        return await _status(runtime, availability="connected", login=login, failure=failure)
+    return await _status(runtime, availability="connected", login=login, roster=roster)
+
+
+async def _status(
+    runtime: Runtime,
+    *,
+    availability: str,
+    login: str,
+    roster: tuple[Preset, ...] | None = None,
+    failure: FailureInfo | None = None,
+) -> HostStatus:
+    host = runtime.host
     return HostStatus(
-        availability="connected",
+        availability=availability,
         origin=host.origin,
         wire=host.wire,
         login=login,
+        automatic_routing=availability == "connected" and host.reports_presets,
+        routes=await runtime.routes.health(roster),
         presets=tuple(
             PresetRow(
                 id=redact(preset.id, limit=80),
                 is_default=preset.is_default,
                 broken=None if preset.broken is None else redact(preset.broken, limit=160),
             )
-            for preset in roster[:50]
+            for preset in (roster or ())[:50]
         ),
+        failure=failure,
     )
 
 

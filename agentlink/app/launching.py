@@ -1,5 +1,7 @@
 """One staged launch, new or into an unprompted session, with the checks that come before it (003 FR-06)."""
 
+import hashlib
+
 import msgspec
 
 from agentlink.app.attempt import Attempt, CatalogRead
@@ -9,7 +11,7 @@ from agentlink.app.results import Delegated, Routing, claim_info, launch_brief
 from agentlink.app.runtime import Runtime
 from agentlink.app.to_the_end import Canceled
 from agentlink.core.errors import Code, Failure
-from agentlink.core.facts.launch import ClaimMode, LaunchRecovered, LaunchRequested, LaunchSelected, Mode
+from agentlink.core.facts.launch import ClaimMode, LaunchRecovered, LaunchRequested, LaunchSelected, Mode, RosterRead
 from agentlink.core.host.faults import HostFault
 from agentlink.core.ids import TaskId
 from agentlink.core.launch import machine
@@ -17,6 +19,9 @@ from agentlink.core.launch.claims import Claim, first_conflict
 from agentlink.core.launch.decide import Stop, stop_for_fault
 from agentlink.core.launch.history import TaskView, verification_of
 from agentlink.core.launch.state import Launch
+from agentlink.core.routing.hints import Hints, canonical
+from agentlink.core.routing.router import Choice, not_configured, route
+from agentlink.core.routing.rules import Rules
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +32,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode
     preset: str | None
     claim: ClaimMode
+    hints: Hints | None = None
+    rules: Rules | None = None
+    chosen: Choice | None = None
+    """What an earlier attempt of an automatic launch chose: a recovery never chooses anew."""
     title: str | None = None
     key: str | None = None
     input: str | None = None
@@ -123,6 +132,7 @@ def _requested(runtime: Runtime, asked: Asked, view: TaskView) -> LaunchRequeste
         origin=runtime.host.origin,
         binding=runtime.host.binding,
         preset=asked.preset,
+        hints=None if asked.hints is None else _digest(canonical(asked.hints)),
         key=asked.key,
         input=asked.input,
     )
@@ -142,17 +152,42 @@ def _key_rule(task: str, key: str | None) -> Rule | None:
 
 async def _select(runtime: Runtime, asked: Asked, attempt: Attempt) -> None:
     """requested -> selected: the claim is decided here, inside the lock, before anything is made on the Host."""
-    selected = LaunchSelected(
-        session=runtime.new_session_id(),
-        reason="dsh_default" if asked.preset is None else "explicit_preset",
-        preset=asked.preset,
-    )
+    session = runtime.new_session_id()
+    if asked.mode == "automatic":
+        choice = await _choose(runtime, asked, attempt)
+        selected = LaunchSelected(session=session, reason=choice.reason, preset=choice.preset, rule=choice.rule)
+    else:
+        reason = "dsh_default" if asked.preset is None else "explicit_preset"
+        selected = LaunchSelected(session=session, reason=reason, preset=asked.preset)
     try:
         await attempt.record(selected, rule=_claim_rule(attempt.task, asked.cwd, asked.claim))
     except Failure as failure:
         if failure.code is not Code.WORKSPACE_CONFLICT:
             raise
         raise await attempt.fail(Stop(code=failure.code, message=failure.message, details=failure.details)) from failure
+
+
+async def _choose(runtime: Runtime, asked: Asked, attempt: Attempt) -> Choice:
+    """requested -> roster-read, and the one choice for hints, rules and that roster (003 FR-03, FR-05)."""
+    try:
+        roster = await runtime.host.roster()
+    except HostFault as fault:
+        raise await attempt.fail(stop_for_fault(fault)) from fault
+    broken = sum(preset.broken is not None for preset in roster)
+    await attempt.record(RosterRead(presets=len(roster), broken=broken, wire=runtime.host.wire or "unknown"))
+    if asked.chosen is not None:
+        return asked.chosen
+    try:
+        if asked.hints is None or asked.rules is None:
+            raise not_configured(exists=False)
+        return route(asked.hints, asked.rules, roster)
+    except Failure as failure:
+        stop = Stop(code=failure.code, message=failure.message, details=failure.details)
+        raise await attempt.fail(stop) from failure
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 async def _send(asked: Asked, attempt: Attempt) -> None:
@@ -184,6 +219,7 @@ def delegated(task: str, launch: Launch, *, repeated: bool = False, warnings: tu
         launch=launch_brief(launch),
         routing=Routing(
             mode=launch.mode,
+            rule_id=launch.rule,
             requested_preset=launch.preset or launch.asked_preset,
             resolved_preset=launch.resolved,
             verification=verification_of(launch),

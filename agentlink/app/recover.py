@@ -19,6 +19,8 @@ from agentlink.core.ids import TaskId
 from agentlink.core.launch import machine
 from agentlink.core.launch.history import TaskView
 from agentlink.core.launch.state import Launch
+from agentlink.core.routing.router import Choice
+from agentlink.core.routing.rules import Reason
 
 AT_ONCE = 128
 """Launches settled at the same time: each holds its task lock for up to 3 s while its absence is proven."""
@@ -267,11 +269,27 @@ def _asked_before(launch: Launch, prompt: str) -> Asked:
         prompt=prompt,
         cwd=launch.cwd,
         mode=launch.mode,
-        preset=launch.preset or launch.asked_preset,
+        preset=None if launch.mode == "automatic" else launch.preset or launch.asked_preset,
         claim=launch.claim_mode,
+        chosen=_chosen_before(launch),
         key=launch.key,
         input=launch.input,
     )
+
+
+def _chosen_before(launch: Launch) -> Choice | None:
+    """The rule's choice that an automatic launch goes on with. Raises Failure when none was made."""
+    if launch.mode != "automatic":
+        return None
+    if launch.preset is None or launch.rule is None:
+        raise Failure(
+            Code.NOT_RECOVERABLE,
+            "the launch failed before a rule had chosen; its hints are not kept",
+            stage=launch.state,
+            next_step="Delegate again with the same hints.",
+        )
+    reason: Reason = launch.reason  # type: ignore[assignment]  # written by the router
+    return Choice(launch.rule, launch.preset, reason)
 
 
 async def abandon(runtime: Runtime, task: TaskId) -> TaskView:

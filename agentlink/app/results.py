@@ -14,10 +14,23 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     """Base of every result."""
 
 
+class RouteHealth(Result, frozen=True, kw_only=True):
+    """Whether the routes file can be used now (003 FR-11); targets are judged only with a roster at hand."""
+
+    state: Literal["missing", "valid", "invalid"]
+    rules: int
+    absent: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    code: str | None = None
+    message: str | None = None
+    line: int | None = None
+
+
 class Routing(Result, frozen=True, kw_only=True):
     """How the preset was chosen and what the Host resolved (003 FR-08)."""
 
     mode: Literal["automatic", "manual", "dsh-default"]
+    rule_id: str | None = None
     requested_preset: str | None = None
     resolved_preset: str | None = None
     verification: str
@@ -143,7 +156,9 @@ class HostStatus(Result, frozen=True, kw_only=True):
     origin: str
     wire: str | None = None
     login: str
-    automatic_routing: bool = False
+    automatic_routing: bool
+    """Whether this Host can prove an automatic choice; false while that is not known."""
+    routes: RouteHealth
     presets: tuple[PresetRow, ...] = ()
     failure: FailureInfo | None = None
     details: dict[str, Any] | None = None

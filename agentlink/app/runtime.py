@@ -13,6 +13,8 @@ from pathlib import Path
 import anyio
 
 from agentlink.app.ports import Host, Store
+from agentlink.app.routes import NAME as ROUTES_NAME
+from agentlink.app.routes import RoutesFile
 from agentlink.app.settings import HOST_LABEL, Settings, load_settings
 from agentlink.app.to_the_end import ToTheEnd
 from agentlink.core.errors import Code, Failure
@@ -34,6 +36,10 @@ def new_task_id() -> TaskId:
 
 def new_session_id() -> SessionId:
     return SessionId(f"session-{uuid.uuid4()}")
+
+
+NO_ROUTES = os.devnull + "/routes.toml"
+"""A place where there can be no file: a runtime that was given no routes has none."""
 
 
 class Clock:
@@ -59,12 +65,14 @@ class Runtime:
         task_ids: Callable[[], TaskId] = new_task_id,
         session_ids: Callable[[], SessionId] = new_session_id,
         clock: Clock | None = None,
+        routes: RoutesFile | None = None,
     ) -> None:
         self.store = store
         self.host = host
         self.new_task_id = task_ids
         self.new_session_id = session_ids
         self.clock = clock or Clock()
+        self.routes = routes or RoutesFile(Path(NO_ROUTES))
         self.to_the_end = ToTheEnd()
         self._secret = secret
 
@@ -89,6 +97,7 @@ def open_runtime(environment: Mapping[str, str] | None = None) -> Runtime:
         store=FileStore(settings.home, clock=utc_now),
         host=open_host(settings),
         secret=lambda: home_secret(settings.home),
+        routes=RoutesFile(settings.home / ROUTES_NAME),
     )
 
 

@@ -1,6 +1,8 @@
 """`delegate`: hand a task to the Host, and follow it to the end of its turn when asked."""
 
+import re
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,24 @@ import click
 
 from agentlink.cli.output import EXIT_NOT_COMPLETED, json_option, print_json, run_with, say
 from agentlink.core.errors import Code, Failure
+from agentlink.core.routing.hints import FIELDS
+
+
+def hint_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """One option for each field of the vocabulary; what is given is checked with the rest of the request."""
+    for field in reversed(FIELDS):
+        flag, values = _flag(field.name), ", ".join(field.values)
+        command = click.option(flag, field.name.lower(), metavar="HINT", help=f"{field.says}: {values}")(command)
+    return command
+
+
+def _flag(field: str) -> str:
+    return "--" + re.sub("([A-Z])", r"-\1", field).lower()
+
+
+def given_options(options: Mapping[str, Any]) -> dict[str, object]:
+    """The hints among a command's options, by their names in the vocabulary."""
+    return {field.name: options[field.name.lower()] for field in FIELDS if options[field.name.lower()] is not None}
 
 
 def read_prompt(argument: str | None, file: str | None) -> str:
@@ -39,6 +59,8 @@ def _here() -> Path | None:
 @click.argument("prompt", required=False)
 @click.option("--cwd", required=True, help="Working directory of the task.")
 @click.option("--preset", help="DSH preset id; without it the Host's default.")
+@click.option("--auto", is_flag=True, help="Let the rules in routes.toml choose the preset, by these hints:")
+@hint_options
 @click.option("--prompt-file", metavar="F", help="Read the prompt from this file (- for standard input).")
 @click.option(
     "--workspace-mode",
@@ -60,6 +82,8 @@ def delegate_command(prompt: str | None, prompt_file: str | None, *, wait: bool,
         prompt=read_prompt(prompt, prompt_file),
         cwd=options["cwd"],
         preset=options["preset"],
+        auto=options["auto"],
+        hints=given_options(options) or None,
         claim=options["workspace_mode"],
         title=options["title"],
         request_key=options["request_key"],

@@ -16,7 +16,24 @@ PROMPT = """Say hello from the other side, and name the three things that make a
 [[slow: 1.5 Hello from a real DSH Host! A hand-over is safe when every stage is on disk before its effect, when a lost
 answer is settled by reading instead of sending again, and when nothing is prompted before its preset is proven.]]
 """
-PRESET = "minimal"
+HINTS = {"kind": "general", "scale": "small"}
+RULES = """version = 1
+
+[[rule]]
+id = "real-work"
+preset = "standard"
+match = { kind = ["implementation", "debugging"] }
+
+[[rule]]
+id = "small-questions"
+preset = "minimal"
+match = { kind = "general", scale = "small" }
+
+[[rule]]
+id = "anything-else"
+preset = "standard"
+catch_all = true
+"""
 
 
 @click.command("demo")
@@ -46,13 +63,23 @@ def demo_command(*, as_json: bool) -> int:
 def _on(running: Any, *, as_json: bool) -> int:
     watched = not as_json
     with tempfile.TemporaryDirectory(dir=running.directory) as home:
+        (Path(home) / "routes.toml").write_text(RULES, encoding="utf-8")
         environment = {**os.environ, "AGENTLINK_HOME": home, "AGENTLINK_HOST_URL": running.host.launch_url}
         if not as_json:
             say(f"a real DSH Host answers at {running.host.origin}, with a state home of its own")
+            shown = ", ".join(f"{name} {value}" for name, value in HINTS.items())
+            say(f"delegating with the hints {shown}; one of three rules will choose the preset")
         found = run_with(lambda runtime: _delegation(runtime, running, environment if watched else None), environment)
         journal = (Path(home) / "journal" / "000001.jsonl").read_text(encoding="utf-8")
     if as_json:
-        print_json({"status": found["status"], "journal": journal.splitlines(), "chart": found["chart"]})
+        print_json(
+            {
+                "status": found["status"],
+                "routing": found["routing"],
+                "journal": journal.splitlines(),
+                "chart": found["chart"],
+            }
+        )
     else:
         _tell(found, journal)
     return 0 if found["status"].execution == "turn_completed" else EXIT_FAILURE
@@ -65,7 +92,9 @@ async def _delegation(runtime: Any, running: Any, watcher: dict[str, str] | None
     from agentlink.app.runtime import open_runtime
     from agentlink.cli.follow import follow
 
-    request = DelegateRequest(prompt=PROMPT, cwd=str(running.host.workspace), preset=PRESET, title="Agentlink demo")
+    request = DelegateRequest(
+        prompt=PROMPT, cwd=str(running.host.workspace), auto=True, hints=HINTS, title="Agentlink demo"
+    )
     async with anyio.create_task_group() as group:
         if watcher is not None:
             group.start_soon(_watch, open_runtime(watcher))
@@ -73,7 +102,7 @@ async def _delegation(runtime: Any, running: Any, watcher: dict[str, str] | None
         status = await follow(runtime, answer.task_id, say=None)
         group.cancel_scope.cancel()
     walk = walk_of(await runtime.store.history(answer.task_id))
-    return {"status": status, "chart": launch_chart("mmd", walk)}
+    return {"status": status, "chart": launch_chart("mmd", walk), "routing": answer.routing}
 
 
 async def _watch(runtime: Any) -> None:
@@ -91,7 +120,11 @@ async def _watch(runtime: Any) -> None:
 
 
 def _tell(found: dict[str, Any], journal: str) -> None:
-    status = found["status"]
+    status, routing = found["status"], found["routing"]
+    click.echo(
+        f"\nThe rule {routing.rule_id} chose the preset {routing.requested_preset} ({routing.reason}); "
+        f"the Host resolved {routing.resolved_preset} ({routing.verification})."
+    )
     click.echo("\nThe journal, one line a stage (no prompt, no answer in it):\n")
     for line in journal.splitlines():
         click.echo(f"  {line}")

@@ -14,7 +14,11 @@ class Code(StrEnum):
 
     INVALID_REQUEST = "invalid_request"
     ROUTING_REQUEST_AMBIGUOUS = "routing_request_ambiguous"
+    ROUTING_HINTS_INVALID = "routing_hints_invalid"
     ROUTING_NOT_CONFIGURED = "routing_not_configured"
+    ROUTING_CONFIG_INVALID = "routing_config_invalid"
+    NO_ELIGIBLE_ROUTE = "no_eligible_route"
+    AMBIGUOUS_ROUTE = "ambiguous_route"
     CWD_NOT_FOUND = "cwd_not_found"
     REQUEST_KEY_CONFLICT = "request_key_conflict"
     WORKSPACE_CONFLICT = "workspace_conflict"
@@ -54,7 +58,11 @@ class Code(StrEnum):
 NEXT: dict[Code, str] = {
     Code.INVALID_REQUEST: "Correct the named argument and call again.",
     Code.ROUTING_REQUEST_AMBIGUOUS: "Give either agentPreset or routing, not both.",
+    Code.ROUTING_HINTS_INVALID: "Give only fields and values of the vocabulary, or leave the hint out.",
     Code.ROUTING_NOT_CONFIGURED: "Name an agentPreset, or leave it out to use the Host's default.",
+    Code.ROUTING_CONFIG_INVALID: "Correct the named line of the rules file; until then name an agentPreset.",
+    Code.NO_ELIGIBLE_ROUTE: "Give the hints that the task states, change the rules, or name an agentPreset.",
+    Code.AMBIGUOUS_ROUTE: "Give one of the named rules another priority, or name an agentPreset.",
     Code.CWD_NOT_FOUND: "Give the absolute path of an existing directory.",
     Code.REQUEST_KEY_CONFLICT: "Use a new requestKey for a different request.",
     Code.WORKSPACE_CONFLICT: (

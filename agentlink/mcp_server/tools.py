@@ -15,9 +15,19 @@ from agentlink.app.runtime import Runtime
 from agentlink.app.status import task_status
 from agentlink.core.errors import Code, Failure
 from agentlink.core.ids import TaskId, task_id
+from agentlink.core.routing.hints import json_schema
 
 Text = Annotated[str, Meta(min_length=1)]
 TaskIdText = Annotated[str, Meta(pattern="^dsh_[0-9a-f]{12}$", description="Task id, dsh_…")]
+
+
+ROUTING_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "description": "Let rules choose the preset, instead of agentPreset. Give only hints that the task states.",
+    "properties": {"mode": {"type": "string", "enum": ["auto"]}, "hints": json_schema()},
+    "required": ["mode"],
+    "additionalProperties": False,
+}
 
 
 class HostStatusArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -39,6 +49,7 @@ class DelegateArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
         ]
         | UnsetType
     ) = UNSET
+    routing: Annotated[dict[str, Any], Meta(extra_json_schema=ROUTING_SCHEMA)] | UnsetType = UNSET
     title: Annotated[str, Meta(description="Session title")] | UnsetType = UNSET
     request_key: (
         Annotated[
@@ -107,11 +118,27 @@ async def _host_status(runtime: Runtime, _: HostStatusArgs) -> msgspec.Struct:
     return await host_status(runtime)
 
 
+def _routing_hints(routing: dict[str, Any]) -> dict[str, object]:
+    """The hints of a routing argument. Raises Failure invalid_request or routing_hints_invalid."""
+    unknown = sorted(set(routing) - {"mode", "hints"})
+    if unknown or routing.get("mode") != "auto":
+        what = f"unknown name {unknown[0]!r}" if unknown else "mode must be 'auto'"
+        raise Failure(Code.INVALID_REQUEST, f"routing: {what}", details={"argument": "routing"})
+    hints = routing.get("hints")
+    if hints is None:
+        return {}
+    if not isinstance(hints, dict):
+        raise Failure(Code.ROUTING_HINTS_INVALID, "hints must be an object", details={"field": "hints"})
+    return hints
+
+
 async def _delegate(runtime: Runtime, args: DelegateArgs) -> msgspec.Struct:
     request = DelegateRequest(
         prompt=args.prompt,
         cwd=args.cwd,
         preset=_given(args.agent_preset),
+        auto=args.routing is not UNSET,
+        hints=None if args.routing is UNSET else _routing_hints(args.routing),
         claim="exclusive-write" if args.workspace_mode is UNSET else args.workspace_mode,
         title=_given(args.title),
         request_key=_given(args.request_key),

@@ -15,6 +15,14 @@ WHEN = {
         Code.INVALID_REQUEST: "An argument, an option or a setting is wrong. `details` names it.",
         Code.ROUTING_REQUEST_AMBIGUOUS: "Reserved for automatic routing. Not given by this version.",
         Code.ROUTING_NOT_CONFIGURED: "Reserved for automatic routing. Not given by this version.",
+        Code.ROUTING_HINTS_INVALID: "A hint has a field or a value that the vocabulary does not have. `details` has "
+        "the field, the value, and the nearest valid name.",
+        Code.ROUTING_CONFIG_INVALID: "The rules file has a defect, so no rule of it is used. `details` has file, line, "
+        "the name found, the nearest valid name, and further defects.",
+        Code.NO_ELIGIBLE_ROUTE: "No rule matches the hints; or several match equally well and none of their presets "
+        "can be used, with `details.reasons`. No other preset is tried.",
+        Code.AMBIGUOUS_ROUTE: "Several rules match equally well. `details.rules` has them in order, each with its "
+        "preset and whether that is usable, broken or absent.",
         Code.CWD_NOT_FOUND: "`cwd` is no existing directory on this machine.",
         Code.REQUEST_KEY_CONFLICT: "The request key belongs to a task that was asked something else, `taskId`.",
         Code.TASK_NOT_FOUND: "This journal has no such task.",

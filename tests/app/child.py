@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import msgspec
 
 from agentlink.app.delegate import DelegateRequest, delegate
 from agentlink.app.runtime import open_runtime
@@ -49,12 +50,19 @@ def arm(moment: str) -> None:
 
 
 async def main(moment: str, cwd: str, prompt: str, preset: str = "minimal", key: str | None = None) -> int:
-    import msgspec
-
     arm(moment)
     runtime = open_runtime()
+    hints = os.environ.get("AGENTLINK_TEST_HINTS")
+    request = DelegateRequest(
+        prompt=prompt,
+        cwd=cwd,
+        preset=preset if hints is None else None,
+        auto=hints is not None,
+        hints=None if hints is None else msgspec.json.decode(hints),
+        request_key=key,
+    )
     try:
-        answer = await delegate(runtime, DelegateRequest(prompt=prompt, cwd=cwd, preset=preset, request_key=key))
+        answer = await delegate(runtime, request)
     except Failure as failure:
         print(msgspec.json.encode(envelope(failure)).decode())
         return 1

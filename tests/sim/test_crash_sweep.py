@@ -79,13 +79,16 @@ async def sweep(
     events: tuple[str, ...],
     delays: tuple[float, ...],
     segment_bytes: int | None = None,
+    automatic: bool = False,
 ) -> None:
     """Every moment × every event × every delay, each followed by a look and a recovery."""
-    names = await moments_of_a_delegation(directory, segment_bytes=segment_bytes)
+    counting = Plan()
+    await World(directory, segment_bytes=segment_bytes, automatic=automatic).delegate(counting)
+    names = counting.names
     for at in range(len(names)):
         for event in events:
             for delay in delays:
-                world = World(directory, segment_bytes=segment_bytes)
+                world = World(directory, segment_bytes=segment_bytes, automatic=automatic)
                 await world.delegate(Plan(at))
                 world.clock.advance(delay)
                 EVENTS[event](world)
@@ -115,6 +118,12 @@ async def test_killed_at_every_moment_a_launch_is_recovered_without_loss_or_doub
     totals: Counter[str] = Counter()
     await sweep(directory, totals, events=("nothing", "kill_and_restart"), delays=(0.0, 0.3))
     assert totals["runs"] > 180
+
+
+async def test_killed_at_every_moment_of_an_automatic_launch_nothing_is_lost_or_doubled(directory: Path) -> None:
+    totals: Counter[str] = Counter()
+    await sweep(directory, totals, events=("nothing", "kill_and_restart"), delays=(0.0,), automatic=True)
+    assert totals["runs"] > 100
 
 
 async def test_killed_at_every_moment_while_segments_begin_in_the_middle_of_the_launch(directory: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from agentlink.app.delegate import DelegateRequest, delegate
 from agentlink.app.recover import recover_all, recover_task
 from agentlink.app.release import release_workspace
+from agentlink.app.routes import RoutesFile
 from agentlink.app.runtime import Runtime
 from agentlink.app.status import task_status
 from agentlink.core.errors import Code, Failure
@@ -22,6 +23,13 @@ from agentlink.journal.store import FileStore
 from tests.fakes.sim_host import SimClock, SimHost
 from tests.sim.crash import Crash, CrashLink, Plan, journal_moments
 
+RULES = """
+version = 1
+[[rule]]
+id = "review"
+preset = "minimal"
+match = { kind = "review" }
+"""
 EXPLAINED = {machine.PROMPT_SENT, machine.LAUNCH_FAILED}
 
 
@@ -42,6 +50,7 @@ class World:
         pickup_s: float = 0.001,
         message_s: float = 0.05,
         segment_bytes: int | None = None,
+        automatic: bool = False,
     ) -> None:
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
@@ -55,6 +64,9 @@ class World:
         self.wall_clock = "2026-01-01T00:00:00.000Z"
         self.outcomes: Counter[str] = Counter()
         self._segment_bytes = segment_bytes
+        self.automatic = automatic
+        if automatic:
+            (directory / "routes.toml").write_text(RULES)
         self._numbers = itertools.count(1)
         # Another session of ours, as every used home has: made long ago, on disk.
         self.host.create("session-old", "/old", None)
@@ -69,6 +81,7 @@ class World:
             task_ids=lambda: TaskId(f"dsh_{next(self._numbers):012x}"),
             session_ids=lambda: SessionId(f"session-{next(self._numbers)}"),
             clock=self.clock,
+            routes=RoutesFile(self.directory / "routes.toml"),
         )
 
     async def process(self, plan: Plan, work: Callable[[Runtime], Awaitable[Any]], *, late_s: float = 0.0) -> Any:
@@ -100,7 +113,14 @@ class World:
     # -- the processes
 
     async def delegate(self, plan: Plan, *, key: str | None = None, late_s: float = 0.0, cwd: str = "") -> Any:
-        request = DelegateRequest(prompt="p", cwd=cwd or str(self.directory), preset="minimal", request_key=key)
+        request = DelegateRequest(
+            prompt="p",
+            cwd=cwd or str(self.directory),
+            preset=None if self.automatic else "minimal",
+            auto=self.automatic,
+            hints={"kind": "review"} if self.automatic else None,
+            request_key=key,
+        )
 
         async def work(runtime: Runtime) -> Any:
             answer = await delegate(runtime, request)
@@ -122,7 +142,8 @@ class World:
         async def work(runtime: Runtime) -> None:
             await recover_all(runtime)
             for view in await self.views(runtime):
-                if view.launch.failed and not view.launch.abandoned:
+                chosen = not self.automatic or view.launch.preset is not None
+                if view.launch.failed and not view.launch.abandoned and chosen:
                     answer = await recover_task(runtime, view.task, "p")
                     self.hear(answer.task_id, answer.launch.prompt_sent)
 

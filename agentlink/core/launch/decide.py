@@ -120,9 +120,9 @@ def judge_identity(launch: Launch, created: CreatedSession) -> Stop | None:
 
 def judge_preset(launch: Launch, resolved: str | None, *, host_reports_presets: bool) -> Verified | Stop:
     """Rule 4 and 003 FR-06: the resolved preset against the mode's demand."""
-    asked = launch.preset
-    if launch.mode == "dsh-default" or asked is None:
+    if launch.mode == "dsh-default":
         return "not-required"
+    asked = launch.preset
     if resolved is None:
         if launch.mode == "automatic":
             return Stop(
