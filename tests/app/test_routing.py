@@ -270,3 +270,35 @@ async def test_a_killed_automatic_launch_is_recovered_with_the_choice_of_before(
     answer = await recover_task(runtime, task, prompt)
     assert (answer.routing.rule_id, answer.routing.resolved_preset) == ("review", "team")
     assert await model_ran(host_lab, prompt)
+
+
+@pytest.mark.parametrize("line", [1, 2, 3, 4, 5, 6, 7])
+async def test_an_automatic_launch_killed_after_each_line_is_settled_truthfully(
+    environment: dict[str, str],
+    workspace: Path,
+    routes: Path,
+    new_runtime: Callable[[], Runtime],
+    host_lab: Lab,
+    line: int,
+) -> None:
+    runtime = new_runtime()
+    await delegate(runtime, auto(workspace, {"kind": "review"}, "warm up", claim="read-only"))
+    place = workspace / "inner"
+    place.mkdir()
+    prompt = f"automatic {line} {workspace.name}"
+    automatic = {**environment, "AGENTLINK_TEST_HINTS": '{"kind": "log-analysis"}'}
+    for view in await runtime.store.page(limit=10, kind="claimed"):
+        from agentlink.app.release import release_workspace
+
+        await release_workspace(runtime, view.task, force=True)
+    assert await killed_delegation(automatic, f"line:{line}", str(place), prompt) == -9
+    task = (await list_tasks(runtime)).tasks[0].task_id
+    status = await status_of(new_runtime(), task)
+    sent = line == 7
+    assert (status.launch.stage, status.launch.prompt_sent) == (
+        ("prompt-sent", True) if sent else ("launch-failed", False)
+    )
+    assert await model_ran(host_lab, prompt, int(sent))
+    record = status.launch.record
+    assert record is not None
+    assert (record.selection_mode, record.route_rule_id) == ("automatic", "logs" if line >= 3 else None)

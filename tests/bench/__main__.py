@@ -8,12 +8,12 @@ from types import ModuleType
 import click
 import msgspec
 
-from tests.bench import append, contention, delegate, listing, memory, replay, sizes, startup, status
+from tests.bench import append, contention, delegate, listing, memory, replay, routing, sizes, startup, status
 from tests.bench.context import Context
 from tests.bench.machine import in_words, load, this_machine
 from tests.bench.rows import as_data, table
 
-MODULES = (delegate, status, listing, append, contention, replay, startup, memory, sizes)
+MODULES = (delegate, status, listing, append, contention, replay, startup, memory, sizes, routing)
 BENCHES: dict[str, ModuleType] = {module.NAME: module for module in MODULES}
 
 
