@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentlink.core.errors import NEXT, Code
+from tests.requirements import requirement
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "agentlink"
@@ -25,6 +26,7 @@ def named(paths: list[Path]) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in paths]
 
 
+@requirement("FR-01", "FR-05", "NFR-02", "NFR-07", "SI-01")
 def test_imports_keep_the_contracts() -> None:
     run = subprocess.run(
         [

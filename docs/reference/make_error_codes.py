@@ -13,8 +13,8 @@ from agentlink.core.errors import NEXT, Code
 WHEN = {
     "The request": {
         Code.INVALID_REQUEST: "An argument, an option or a setting is wrong. `details` names it.",
-        Code.ROUTING_REQUEST_AMBIGUOUS: "Reserved for automatic routing. Not given by this version.",
-        Code.ROUTING_NOT_CONFIGURED: "Reserved for automatic routing. Not given by this version.",
+        Code.ROUTING_REQUEST_AMBIGUOUS: "The request names a preset and asks for automatic routing.",
+        Code.ROUTING_NOT_CONFIGURED: "Automatic routing was asked for, and there is no `routes.toml` or no rule in it.",
         Code.ROUTING_HINTS_INVALID: "A hint has a field or a value that the vocabulary does not have. `details` has "
         "the field, the value, and the nearest valid name.",
         Code.ROUTING_CONFIG_INVALID: "The rules file has a defect, so no rule of it is used. `details` has file, line, "
@@ -47,11 +47,14 @@ WHEN = {
         Code.SESSION_NOT_FOUND: "The Host that owns the task no longer has its session.",
     },
     "The preset": {
-        Code.PRESET_NOT_FOUND: "The Host does not know the named preset. `details.available` has those it knows.",
-        Code.PRESET_BROKEN: "The named preset does not work on the Host. `details.reason` says why.",
+        Code.PRESET_NOT_FOUND: "The Host does not know the preset that was named, or that the best rule names. "
+        "`details.available` has those it knows.",
+        Code.PRESET_BROKEN: "The preset that was named, or that the best rule names, does not work on the Host. "
+        "`details.reason` says why.",
         Code.RESOLVED_PRESET_MISMATCH: "The session has another preset than the one asked for. Nothing was sent.",
         Code.RESOLVED_PRESET_UNOBSERVABLE: "A Host that reports presets did not report this one. Nothing was sent.",
-        Code.ROUTING_VERIFICATION_UNAVAILABLE: "Reserved for automatic routing. Not given by this version.",
+        Code.ROUTING_VERIFICATION_UNAVAILABLE: "The Host does not report the preset of a session, so an automatic "
+        "choice cannot be proven. Nothing was sent.",
         Code.SESSION_IDENTITY_MISMATCH: "The Host answered for another session than the one asked for. Nothing was "
         "sent.",
         Code.SESSION_NOT_BLANK: "Somebody else uses the session already. Nothing was sent by this attempt.",

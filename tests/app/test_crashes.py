@@ -14,6 +14,7 @@ from agentlink.app.results import TaskStatus
 from agentlink.app.runtime import Runtime
 from agentlink.lab import Lab
 from tests.app.requests import model_ran, prompts_in, prompts_once_run, status_of
+from tests.requirements import requirement
 
 pytestmark = pytest.mark.host
 
@@ -55,6 +56,7 @@ async def _settled(runtime: Runtime, task: str) -> TaskStatus:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
+@requirement("FR-12", "AC-26")
 async def test_a_killed_launch_is_settled_truthfully_by_the_next_process(
     moment: str,
     host_lab: Lab,

@@ -16,6 +16,7 @@ from agentlink.core.ids import TaskId
 from agentlink.core.launch.claims import CLAIM_NOTICE
 from agentlink.lab import Lab
 from tests.app.requests import as_json, asked, prompts_in, prompts_once_run, status_of
+from tests.requirements import requirement
 
 pytestmark = pytest.mark.host
 
@@ -35,6 +36,7 @@ async def finished(runtime: Runtime, task: str):  # type: ignore[no-untyped-def]
             await anyio.sleep(0.1)
 
 
+@requirement("FR-02", "FR-08", "AC-01", "SI-09")
 async def test_a_named_preset_is_verified_and_the_agent_answers(runtime: Runtime, workspace: Path) -> None:
     answer = await delegate(runtime, asked(workspace, "hi [[say: Bonjour ✓]]"))
     assert as_json(answer.routing) == {
@@ -53,6 +55,7 @@ async def test_a_named_preset_is_verified_and_the_agent_answers(runtime: Runtime
     assert status.launch.record.verification == "verified"
 
 
+@requirement("FR-02", "FR-06", "AC-02")
 async def test_without_a_preset_the_hosts_default_is_recorded_and_nothing_is_required(
     runtime: Runtime, workspace: Path
 ) -> None:
@@ -62,6 +65,7 @@ async def test_without_a_preset_the_hosts_default_is_recorded_and_nothing_is_req
     assert routing.requested_preset is None
 
 
+@requirement("FR-07", "AC-21")
 async def test_the_prompt_in_the_hosts_log_is_the_callers_byte_for_byte(runtime: Runtime, workspace: Path) -> None:
     prompt = '  line 1\r\n\tline 2 ✓ 完成 🎉\n\n{"json": true}\\n  trailing  \n'
     answer = await delegate(runtime, asked(workspace, prompt))
@@ -89,6 +93,7 @@ async def test_the_prompt_in_the_hosts_log_is_the_callers_byte_for_byte(runtime:
 @pytest.mark.parametrize(
     ("preset", "code"), [("no-such-preset", Code.PRESET_NOT_FOUND), ("broken-one", Code.PRESET_BROKEN)]
 )
+@requirement("FR-10", "AC-01")
 async def test_f06_a_missing_or_broken_preset_stops_before_a_session_exists(
     runtime: Runtime, workspace: Path, host_lab: Lab, preset: str, code: Code
 ) -> None:
@@ -131,6 +136,7 @@ async def test_f06_a_preset_that_changes_between_create_and_prompt_stops_with_th
     assert host_lab.model.runs(prompt) == 0
 
 
+@requirement("FR-06", "SI-08")
 async def test_f06_a_host_that_answers_with_another_preset_stops_at_the_first_verification(
     runtime: Runtime, workspace: Path
 ) -> None:
@@ -171,6 +177,7 @@ async def test_a_session_that_somebody_began_to_use_is_not_prompted(runtime: Run
     assert (await refused(runtime, asked(workspace))).code is Code.SESSION_NOT_BLANK
 
 
+@requirement("NFR-03", "SI-03")
 async def test_what_a_claim_is_not_is_said_in_result_and_status(runtime: Runtime, workspace: Path) -> None:
     answer = await delegate(runtime, asked(workspace, claim="read-only"))
     status = await status_of(runtime, answer.task_id)
@@ -179,6 +186,7 @@ async def test_what_a_claim_is_not_is_said_in_result_and_status(runtime: Runtime
 
 
 @pytest.mark.parametrize("spelling", ["link", "slash", "dots", "through-link", "tilde", "relative-to-root"])
+@requirement("SI-10", "AC-18")
 async def test_f19_one_folder_is_one_claim_under_all_its_spellings(
     runtime: Runtime, workspace: Path, spelling: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,6 +250,7 @@ async def test_a_request_key_with_another_input_is_a_conflict(runtime: Runtime, 
     assert (failure.code, failure.task) == (Code.REQUEST_KEY_CONFLICT, first.task_id)
 
 
+@requirement("SI-10")
 async def test_read_only_claims_stand_side_by_side_and_exclusive_ones_do_not(runtime: Runtime, workspace: Path) -> None:
     for _ in range(2):
         await delegate(runtime, asked(workspace, claim="read-only"))
@@ -249,6 +258,7 @@ async def test_read_only_claims_stand_side_by_side_and_exclusive_ones_do_not(run
     assert (failure.code, failure.task) == (Code.WORKSPACE_CONFLICT, None)
 
 
+@requirement("FR-13")
 async def test_a_released_workspace_can_be_claimed_again_and_is_released_once(
     runtime: Runtime, workspace: Path
 ) -> None:
@@ -292,6 +302,7 @@ async def test_another_process_replays_the_same_state(
     assert as_json(other) == as_json(status)
 
 
+@requirement("FR-12", "NFR-06", "SI-09", "AC-24")
 async def test_nothing_of_prompt_or_answer_is_in_the_home(
     runtime: Runtime, workspace: Path, environment: dict[str, str]
 ) -> None:

@@ -14,6 +14,7 @@ from agentlink.app.runtime import open_runtime
 from agentlink.core.errors import Code, Failure
 from agentlink.lab import Lab, LabHost, lab
 from tests.app.requests import asked, prompts_once_run, status_of
+from tests.requirements import requirement
 
 pytestmark = pytest.mark.host
 
@@ -91,6 +92,7 @@ async def test_another_host_on_the_same_address_is_recognised_and_nothing_is_los
         await runtime.aclose()
 
 
+@requirement("FR-03", "FR-09")
 async def test_a_host_that_is_down_makes_no_task_and_works_later_in_the_same_process(
     own_lab: Lab, own_environment: dict[str, str]
 ) -> None:

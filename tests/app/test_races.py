@@ -16,6 +16,7 @@ from agentlink.app.listing import list_tasks
 from agentlink.app.runtime import Runtime
 from agentlink.lab import Lab
 from tests.app.requests import model_ran, prompts_once_run
+from tests.requirements import requirement
 
 pytestmark = pytest.mark.host
 
@@ -86,6 +87,7 @@ def _release(environment: dict[str, str], task: str) -> None:
     run_with(lambda runtime: release_workspace(runtime, TaskId(task), force=True), environment)
 
 
+@requirement("NFR-04", "SI-10")
 def test_of_two_processes_that_claim_overlapping_directories_exactly_one_wins(
     environment: dict[str, str], workspace: Path, host_lab: Lab
 ) -> None:

@@ -19,6 +19,7 @@ from agentlink.core.ids import TaskId
 from agentlink.lab import Lab, lab
 from tests.app.requests import asked, model_ran, prompts_in, prompts_once_run, status_of
 from tests.app.test_crashes import killed_delegation
+from tests.requirements import requirement
 
 pytestmark = pytest.mark.host
 
@@ -35,6 +36,7 @@ async def refusal(call: Any) -> Failure:
     return caught.value
 
 
+@requirement("FR-06")
 async def test_an_unprompted_session_is_listed_and_prompted_exactly_once(
     environment: dict[str, str], workspace: Path, runtime: Runtime, host_lab: Lab
 ) -> None:
@@ -55,6 +57,7 @@ async def test_an_unprompted_session_is_listed_and_prompted_exactly_once(
     assert (await refusal(recover_task(runtime, task, prompt))).code is Code.NOT_RECOVERABLE
 
 
+@requirement("SI-08", "AC-16")
 async def test_a_preset_that_changed_meanwhile_is_a_mismatch_and_never_selected_back(
     environment: dict[str, str], workspace: Path, runtime: Runtime
 ) -> None:

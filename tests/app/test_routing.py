@@ -16,6 +16,7 @@ from agentlink.core.ids import TaskId
 from agentlink.lab import Lab
 from tests.app.requests import as_json, model_ran, prompts_in, status_of
 from tests.app.test_crashes import killed_delegation
+from tests.requirements import requirement
 
 pytestmark = pytest.mark.host
 
@@ -98,6 +99,7 @@ async def refused(runtime: Runtime, request: DelegateRequest) -> Failure:
 
 
 @pytest.mark.parametrize(("hints", "rule", "preset", "reason"), TASKS)
+@requirement("FR-06", "FR-08", "FR-12", "FR-13", "NFR-01", "AC-04", "AC-12", "AC-13", "AC-19", "AC-20", "AC-25")
 async def test_a_representative_task_goes_where_the_rules_say_and_the_host_proves_it(
     runtime: Runtime, workspace: Path, routes: Path, hints: dict[str, str], rule: str, preset: str, reason: str
 ) -> None:
@@ -130,6 +132,7 @@ async def test_a_representative_task_goes_where_the_rules_say_and_the_host_prove
         ({"optimizationIntent": "cost"}, Code.AMBIGUOUS_ROUTE),
     ],
 )
+@requirement("FR-09", "FR-10", "SI-07", "AC-11")
 async def test_f06_what_no_rule_can_serve_stops_without_a_session_and_without_a_fallback(
     runtime: Runtime, workspace: Path, routes: Path, host_lab: Lab, hints: dict[str, str], code: Code
 ) -> None:
@@ -141,6 +144,7 @@ async def test_f06_what_no_rule_can_serve_stops_without_a_session_and_without_a_
     assert host_lab.model.runs(prompt) == 0
 
 
+@requirement("FR-02", "FR-09", "AC-06")
 async def test_a_bad_hint_or_a_mixed_request_makes_no_task(runtime: Runtime, workspace: Path, routes: Path) -> None:
     assert (await refused(runtime, auto(workspace, {"kind": "reviews"}))).code is Code.ROUTING_HINTS_INVALID
     assert (await refused(runtime, auto(workspace, {"kindd": "review"}))).code is Code.ROUTING_HINTS_INVALID
@@ -160,6 +164,7 @@ async def test_a_bad_hint_or_a_mixed_request_makes_no_task(runtime: Runtime, wor
         ("version = 1\n[[rule]\n", Code.ROUTING_CONFIG_INVALID),
     ],
 )
+@requirement("FR-02", "FR-11", "NFR-04", "AC-08", "AC-09", "AC-10")
 async def test_f23_a_missing_or_malformed_rules_file_stops_automatic_delegation_and_nothing_else(
     runtime: Runtime, workspace: Path, routes: Path, text: str | None, code: Code
 ) -> None:
@@ -179,6 +184,7 @@ async def test_f23_a_missing_or_malformed_rules_file_stops_automatic_delegation_
         assert health.line
 
 
+@requirement("FR-04")
 async def test_rules_are_read_afresh_for_each_delegation(runtime: Runtime, workspace: Path, routes: Path) -> None:
     first = await delegate(runtime, auto(workspace, {"kind": "review"}, claim="read-only"))
     routes.write_text(RULES.replace('id = "review"\npreset = "team"', 'id = "review"\npreset = "minimal"'))
@@ -186,6 +192,7 @@ async def test_rules_are_read_afresh_for_each_delegation(runtime: Runtime, works
     assert (first.routing.resolved_preset, second.routing.resolved_preset) == ("team", "minimal")
 
 
+@requirement("FR-11")
 async def test_host_status_tells_which_targets_are_absent_or_broken(runtime: Runtime, routes: Path) -> None:
     health = (await host_status(runtime)).routes
     assert (health.state, health.rules, health.absent, health.broken) == (
@@ -193,6 +200,7 @@ async def test_host_status_tells_which_targets_are_absent_or_broken(runtime: Run
     )  # fmt: skip
 
 
+@requirement("FR-03", "FR-10", "SI-07", "AC-17")
 async def test_a_preset_that_goes_between_roster_and_create_stops_without_a_second_choice(
     runtime: Runtime, workspace: Path, routes: Path
 ) -> None:
@@ -208,6 +216,7 @@ async def test_a_preset_that_goes_between_roster_and_create_stops_without_a_seco
     assert (broken.code, broken.session, broken.stage) == (Code.PRESET_BROKEN, None, "selected")
 
 
+@requirement("FR-06", "SI-08", "AC-14", "AC-17")
 async def test_a_preset_that_changes_between_create_and_prompt_stops_an_automatic_launch(
     runtime: Runtime, workspace: Path, routes: Path
 ) -> None:
@@ -224,6 +233,7 @@ async def test_a_preset_that_changes_between_create_and_prompt_stops_an_automati
     assert await prompts_in(runtime, failure.session or "") == []
 
 
+@requirement("FR-06", "FR-09", "AC-15")
 async def test_a_host_that_cannot_report_presets_stops_automatic_and_lets_manual_go_on(
     runtime: Runtime, workspace: Path, routes: Path
 ) -> None:
@@ -253,6 +263,7 @@ async def test_a_host_that_cannot_report_presets_stops_automatic_and_lets_manual
         type(runtime.host).reports_presets = property(lambda _: True)  # type: ignore[method-assign,assignment]
 
 
+@requirement("FR-12", "AC-26")
 async def test_a_killed_automatic_launch_is_recovered_with_the_choice_of_before(
     environment: dict[str, str], workspace: Path, routes: Path, new_runtime: Callable[[], Runtime], host_lab: Lab
 ) -> None:

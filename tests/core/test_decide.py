@@ -24,6 +24,7 @@ from agentlink.core.launch.decide import (
     stop_for_fault,
 )
 from agentlink.core.launch.state import Launch, apply, fold
+from tests.requirements import requirement
 from tests.strategies import launches
 
 SECRET = "token=hunter2"
@@ -55,6 +56,7 @@ def created_launch(mode: Mode, preset: str | None) -> Launch:
         ("automatic", "p", "q", False, Code.RESOLVED_PRESET_MISMATCH),
     ],
 )
+@requirement("FR-06")
 def test_the_preset_is_judged_by_what_the_mode_demands(
     mode: Mode, asked: str | None, resolved: str | None, reports: bool, expected: str
 ) -> None:

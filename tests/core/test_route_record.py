@@ -20,6 +20,7 @@ from agentlink.core.facts.work import ClaimReleased
 from agentlink.core.launch.history import Recorded, RouteRecord, StaleTask, replay, route_record, stages
 from agentlink.core.launch.state import fold
 from tests.core.test_launch_fold import CREATED, REQUESTED, SELECTED, TO_CLAIMED
+from tests.requirements import requirement
 from tests.strategies import recorded_lines
 
 NINE = {
@@ -40,11 +41,13 @@ def lines_of(facts: list[Any]) -> list[Recorded]:
     return [Recorded(seq=i, at=f"at-{i}", n=i, facts=(fact,)) for i, fact in enumerate(facts, start=1)]
 
 
+@requirement("FR-12", "NFR-06", "AC-24")
 def test_the_record_has_exactly_the_nine_fields_of_the_requirement() -> None:
     assert {field.encode_name for field in msgspec.structs.fields(RouteRecord)} == NINE
 
 
 @given(recorded_lines())
+@requirement("FR-12")
 def test_at_every_prefix_the_record_is_absent_or_legal(lines: list[Recorded]) -> None:
     for end in range(len(lines) + 1):
         prefix = lines[:end]
@@ -94,6 +97,7 @@ def test_a_claimed_launch_is_recorded_as_preset_verified() -> None:
     assert (record.launch_stage, record.prompt_sent, record.verification) == ("preset-verified", False, "verified")
 
 
+@requirement("FR-12", "AC-16")
 def test_a_mismatch_is_a_failed_verification_with_the_value_that_was_read() -> None:
     failed = LaunchFailed(code="resolved_preset_mismatch", stage="session-created", resolved="other")
     record = route_record(lines_of([REQUESTED, SELECTED, SessionCreated(session="s1", resolved="other"), failed]))

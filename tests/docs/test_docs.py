@@ -17,9 +17,15 @@ import pytest
 from agentlink.app import settings
 from agentlink.cli import output
 from agentlink.cli.main import COMMANDS, agentlink
+from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.base import fact_type
 from agentlink.core.facts.record import FIRST_SUM, AnyFact, Line, encode_line
+from agentlink.core.host.values import Preset
+from agentlink.core.routing.hints import VOCABULARY, parse_hints
+from agentlink.core.routing.router import route
+from agentlink.core.routing.rules import Rules, decode_rules
 from agentlink.mcp_server.tools import TOOLS
+from tests.app import routing_acceptance
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -172,6 +178,80 @@ def test_the_page_of_error_codes_is_current() -> None:
     assert (REFERENCE / "error-codes.md").read_text("utf-8") == made, "run docs/reference/make_error_codes.py"
 
 
+def test_the_page_of_routing_is_current() -> None:
+    made = runpy.run_path(str(REFERENCE / "make_routing.py"))["page"]()
+    assert (REFERENCE / "routing.md").read_text("utf-8") == made, "run docs/reference/make_routing.py"
+
+
+def shown_rules(page: Path) -> list[Rules]:
+    return [decode_rules(block.encode(), name=page.name) for block in fences(page, "toml") if "[[rule]]" in block]
+
+
+@by_page
+def test_every_shown_rules_file_is_valid(page: Path) -> None:
+    assert all(rules.rules for rules in shown_rules(page))
+
+
+RULES_BY_EXAMPLE = ROOT / "docs" / "how-to" / "write-routing-rules.md"
+SHOWN = [
+    (0, {"kind": "debugging"}, "implementation"),
+    (0, {"kind": "review"}, None),
+    (1, {"kind": "implementation", "scale": "large"}, "big-implementation"),
+    (1, {"kind": "implementation"}, "implementation"),
+    (2, {"kind": "review", "scale": "small"}, "review"),
+    (2, {"kind": "research", "scale": "small"}, "reading"),
+    (3, {"kind": "testing", "parallelism": "high"}, "parallel"),
+    (3, {"parallelism": "high"}, "parallel"),
+    (3, {"kind": "planning", "parallelism": "high"}, None),
+    (4, {"optimizationIntent": "cost", "evidence": "review-required"}, "cheap"),
+    (4, {"evidence": "review-required"}, "proven"),
+    (5, {"kind": "review"}, "review"),
+    (5, {}, "anything-else"),
+]
+
+
+@pytest.mark.parametrize(("example", "hints", "rule"), SHOWN)
+def test_the_rules_by_example_choose_what_the_page_says(example: int, hints: dict[str, str], rule: str | None) -> None:
+    rules = shown_rules(RULES_BY_EXAMPLE)[example]
+    roster = [Preset(one.preset) for one in rules.rules]
+    if rule is None:
+        with pytest.raises(Failure) as caught:
+            route(parse_hints(hints), rules, roster)
+        assert caught.value.code is Code.NO_ELIGIBLE_ROUTE
+    else:
+        assert route(parse_hints(hints), rules, roster).rule == rule
+
+
+def test_the_rules_by_example_are_six_and_the_catch_all_is_no_safety_net() -> None:
+    *_, last = shown_rules(RULES_BY_EXAMPLE)
+    assert len(shown_rules(RULES_BY_EXAMPLE)) == 6
+    with pytest.raises(Failure) as caught:
+        route(parse_hints({"kind": "review"}), last, [Preset("reviewer", broken="gone wrong"), Preset("minimal")])
+    assert caught.value.code is Code.PRESET_BROKEN
+
+
+def test_every_routing_argument_in_the_pages_holds_words_of_the_vocabulary() -> None:
+    found = [
+        hints
+        for page in PAGES
+        for block in fences(page, "json")
+        if isinstance(shown := msgspec.json.decode(block), dict)
+        if isinstance(hints := shown.get("routing", shown).get("hints"), dict)
+    ]
+    assert found
+    assert all(value in VOCABULARY[field] for hints in found for field, value in hints.items())
+
+
+def test_the_acceptance_page_shows_the_rules_and_the_ten_tasks_of_its_program() -> None:
+    page = REFERENCE / "routing-acceptance.md"
+    (shown,) = shown_rules(page)
+    assert shown.rules == decode_rules(routing_acceptance.RULES.encode(), name="rules").rules
+    rows = [line.split(" | ") for line in section(page, "The run").splitlines() if re.match(r"\| \d+ \|", line)]
+    hints = [", ".join(f"{name} {value}" for name, value in given.items()) for _, given in routing_acceptance.TASKS]
+    assert [row[2] for row in rows] == [said or "none" for said in hints]
+    assert all("scripted model: no task work" in row for row in rows)
+
+
 @pytest.mark.parametrize("fact", get_args(AnyFact), ids=fact_type)
 def test_every_fact_and_each_of_its_fields_is_in_the_reference(fact: type[msgspec.Struct]) -> None:
     text = section(REFERENCE / "journal.md", f"`{fact_type(fact)}`")  # type: ignore[arg-type]
@@ -226,7 +306,7 @@ def test_every_shown_document_can_be_read(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "file", [*PAGES, *EXAMPLES, REFERENCE / "make_error_codes.py"], ids=lambda file: str(file.relative_to(ROOT))
+    "file", [*PAGES, *EXAMPLES, *sorted(REFERENCE.glob("*.py"))], ids=lambda file: str(file.relative_to(ROOT))
 )
 def test_nothing_tells_of_the_machine_it_was_written_on(file: Path) -> None:
     text = file.read_text("utf-8")

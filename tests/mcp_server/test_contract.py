@@ -15,6 +15,7 @@ from agentlink.mcp_server.schema import input_schema
 from agentlink.mcp_server.server import describe
 from agentlink.mcp_server.tools import BY_NAME, TOOLS
 from tests.mcp_server.eras import ask, both_eras, finished, refused
+from tests.requirements import requirement
 
 PREFIX = "mcp__agentlink__"
 NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -54,6 +55,7 @@ def test_f12_names_are_plain_and_short_with_the_callers_prefix(tool: Any) -> Non
     assert all(NAME.fullmatch(name) and len(name) < 64 for name in names)
 
 
+@requirement("FR-02", "SI-02")
 def test_f12_no_tool_takes_a_model_or_a_session() -> None:
     taken = {name for tool in TOOLS for name in input_schema(tool.arguments)["properties"]}
     assert not {"model", "sessionId", "workspaceId"} & taken
@@ -144,6 +146,7 @@ def test_f12_every_argument_type_refuses_unknown_fields_itself() -> None:
 
 
 @pytest.mark.host
+@requirement("NFR-01", "AC-20")
 async def test_f12_answers_stay_small(host_env: dict[str, str], real_lab: Lab, tmp_path_factory: Any) -> None:
     short = Path("/tmp") / f"al{tmp_path_factory.getbasetemp().name[-6:]}"
     short.mkdir(exist_ok=True)

@@ -17,6 +17,7 @@ from agentlink.lab import Lab
 from tests.cli.program import agentlink
 from tests.lab.client import is_gone, until
 from tests.mcp_server.wire import SERVE, RawServer
+from tests.requirements import requirement
 
 pytestmark = pytest.mark.host
 
@@ -93,6 +94,7 @@ def test_f09a_a_server_with_a_call_in_flight_ends_at_once(host_env: dict[str, st
 
 
 @pytest.mark.parametrize("how", ["stdin closes", "SIGTERM", "SIGKILL"])
+@requirement("FR-13")
 def test_f09a_a_launch_in_flight_is_left_to_recovery_and_settled_truthfully(
     host_env: dict[str, str], home: Path, workspace: Path, real_lab: Lab, how: str
 ) -> None:

@@ -20,6 +20,7 @@ from tests.host.front import Front, Mode
 from tests.lab.client import until
 from tests.mcp_server.eras import ERAS, ask, refused
 from tests.mcp_server.wire import RawServer
+from tests.requirements import requirement
 
 pytestmark = pytest.mark.host
 
@@ -131,6 +132,7 @@ WITHOUT_TITLES = "- id: session-title-llm\n  disabled: true\n"
 
 
 @pytest.mark.skipif(OLD_DSH is None, reason="AGENTLINK_OLD_DSH names no dsh of deepseek-harness-runtime-bin 0.1.5rc1")
+@requirement("FR-03")
 async def test_a_host_whose_roster_cannot_be_read_is_neither_down_nor_without_presets(
     bare_env: dict[str, str], real_lab: Lab
 ) -> None:

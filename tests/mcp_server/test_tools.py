@@ -19,6 +19,7 @@ from agentlink.mcp_server.tools import TOOLS
 from tests.cli.program import agentlink
 from tests.lab.client import HostClient, until
 from tests.mcp_server.eras import ERAS, ask, both_eras, finished, opened, refused
+from tests.requirements import requirement
 
 pytestmark = pytest.mark.host
 
@@ -42,6 +43,7 @@ def masked(answer: Any, *values: str) -> Any:
             return answer
 
 
+@requirement("FR-01")
 async def test_both_eras_list_the_same_tools(bare_env: dict[str, str]) -> None:
     async with both_eras(bare_env) as (modern, legacy):
         one, other = [(await client.list_tools()).tools for client in (modern, legacy)]
@@ -51,6 +53,7 @@ async def test_both_eras_list_the_same_tools(bare_env: dict[str, str]) -> None:
         assert {"dsh_host_status", "dsh_delegate", "dsh_status", "dsh_list", "dsh_release_workspace"} <= set(names)
 
 
+@requirement("NFR-03", "SI-03")
 async def test_the_claim_is_called_no_sandbox_where_a_task_is_delegated(bare_env: dict[str, str]) -> None:
     async with both_eras(bare_env) as (modern, _):
         delegate = next(tool for tool in (await modern.list_tools()).tools if tool.name == "dsh_delegate")
@@ -205,6 +208,7 @@ async def test_a_preset_that_breaks_goes_and_comes_back_is_judged_afresh_each_ti
 
 
 @pytest.mark.parametrize("era", ERAS)
+@requirement("FR-06", "AC-14", "AC-16")
 async def test_a_preset_selected_by_a_person_stops_the_launch_and_its_session_is_recovered(
     host_env: dict[str, str], workspace: Path, real_lab: Lab, era: str
 ) -> None:
@@ -259,6 +263,7 @@ PROMPTS = {
 
 
 @pytest.mark.parametrize("name", PROMPTS)
+@requirement("FR-07", "AC-21")
 async def test_the_prompt_in_the_hosts_log_is_the_callers_byte_for_byte(
     host_env: dict[str, str], workspace: Path, real_lab: Lab, name: str
 ) -> None:
@@ -277,6 +282,7 @@ def stdio(env: Mapping[str, str]) -> StdioServerParameters:
 
 
 @pytest.mark.parametrize("era", ERAS)
+@requirement("AC-26")
 async def test_a_launch_over_stdio_is_replayed_by_another_process(
     host_env: dict[str, str], workspace: Path, real_lab: Lab, era: str
 ) -> None:

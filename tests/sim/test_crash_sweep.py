@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.requirements import requirement
 from tests.sim.crash import Plan
 from tests.sim.world import World
 
@@ -120,6 +121,7 @@ async def test_killed_at_every_moment_a_launch_is_recovered_without_loss_or_doub
     assert totals["runs"] > 180
 
 
+@requirement("FR-12")
 async def test_killed_at_every_moment_of_an_automatic_launch_nothing_is_lost_or_doubled(directory: Path) -> None:
     totals: Counter[str] = Counter()
     await sweep(directory, totals, events=("nothing", "kill_and_restart"), delays=(0.0,), automatic=True)
@@ -205,6 +207,7 @@ async def test_a_lost_answer_at_any_call_is_settled_by_the_driver_itself(directo
     assert totals["runs"] == 4
 
 
+@requirement("FR-12")
 async def test_a_disk_that_fails_at_any_line_stops_the_launch_before_the_effect(directory: Path) -> None:
     names = await moments_of_a_delegation(directory, act="disk")
     totals: Counter[str] = Counter()

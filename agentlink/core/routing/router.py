@@ -109,14 +109,15 @@ def _several(best: Sequence[Rule], rules: Rules, standing: Standing | None) -> F
 
 def _refusal(rule: Rule, standing: Standing | None) -> dict[str, Any] | None:
     """Why the rule's preset cannot be used, as a row of a reply; None when it can."""
-    match target_of(rule.preset, standing):
-        case "absent":
-            return {**_names(rule), "code": Code.PRESET_NOT_FOUND.value}
-        case "broken":
-            reason = brief((standing or {})[rule.preset] or "no reason given", limit=200)
-            return {**_names(rule), "code": Code.PRESET_BROKEN.value, "reason": reason}
-        case "usable" | "unknown":
-            return None
+    if standing is None:
+        return None
+    if rule.preset not in standing:
+        return {**_names(rule), "code": Code.PRESET_NOT_FOUND.value}
+    broken = standing[rule.preset]
+    if broken is None:
+        return None
+    reason = brief(broken or "no reason given", limit=200)
+    return {**_names(rule), "code": Code.PRESET_BROKEN.value, "reason": reason}
 
 
 def _unavailable(rule: Rule, refusal: dict[str, Any], rules: Rules, standing: Standing) -> Failure:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from hypothesis import strategies as st
 
 from agentlink.core.errors import Code, Failure
 from agentlink.core.host.values import Preset
 from agentlink.core.routing.hints import VOCABULARY, Hints, given_hints, parse_hints
-from agentlink.core.routing.router import route
+from agentlink.core.routing.router import Choice, route
 from agentlink.core.routing.rules import Condition, Rule, Rules
 
+Result = TypeVar("Result")
 PRESETS = ("standard", "minimal", "reviewer", "heavy")
 
 
@@ -58,6 +60,14 @@ def rosters() -> st.SearchStrategy[list[Preset]]:
     return st.lists(entry, max_size=5)
 
 
+def outcome(call: Callable[[], Result]) -> Result | Failure:
+    """What the call gives, or the failure that it raises."""
+    try:
+        return call()
+    except Failure as failure:
+        return failure
+
+
 def as_toml(made: Sequence[Rule]) -> str:
     lines = ["version = 1"]
     for rule in made:
@@ -80,14 +90,12 @@ def _text(text: str) -> str:
 
 def answer(given: Hints, made: Rules, roster: Sequence[Preset]) -> tuple[str, ...]:
     """Rule, preset and reason of the choice, or the code of the refusal with the rules it names."""
-    try:
-        choice = route(given, made, roster)
-    except Failure as failure:
-        details = failure.details or {}
-        assert isinstance(details, dict)
-        named = details.get("reasons") or (details["rules"] if failure.code is Code.AMBIGUOUS_ROUTE else [])
-        return (failure.code.value, *(row["rule"] for row in named), *filter(None, [details.get("rule")]))
-    return (choice.rule, choice.preset, choice.reason)
+    told = outcome(lambda: route(given, made, roster))
+    if isinstance(told, Choice):
+        return (told.rule, told.preset, told.reason)
+    details = told.details or {}
+    named = details.get("reasons") or (details["rules"] if told.code is Code.AMBIGUOUS_ROUTE else [])
+    return (told.code.value, *(row["rule"] for row in named), *filter(None, [details.get("rule")]))
 
 
 def slow_answer(given: Hints, made: Sequence[Rule], roster: Sequence[Preset]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from agentlink.core.routing.explain import explain
 from agentlink.core.routing.hints import Hints
 from agentlink.core.routing.rules import Condition, Rule, rules_of
 from tests.core.routing import given_rules as made
+from tests.requirements import requirement
 
 RULES = rules_of(
     [
@@ -28,6 +29,7 @@ ROSTER = [Preset("standard"), Preset("minimal"), Preset("broken", broken="mount 
 HINTS = Hints(kind="review", scale="large")
 
 
+@requirement("FR-08")
 def test_every_rule_says_why_it_won_or_lost() -> None:
     told = explain(HINTS, RULES, ROSTER)
     rows = [msgspec.to_builtins(row) for row in told.rows]
@@ -58,6 +60,7 @@ def test_without_a_roster_targets_are_unknown_and_the_choice_is_told_all_the_sam
     assert told.details == {"rules": [{"rule": n, "agentPreset": n, "target": "unknown"} for n in ("a", "b")]}
 
 
+@requirement("FR-08", "NFR-02")
 def test_two_hundred_rows_are_shown_and_the_winner_is_among_them() -> None:
     rules = [Rule(id=f"r{n}", preset="p", match=(Condition("kind", ("review",)),)) for n in range(300)]
     told = explain(Hints(scale="small"), rules_of([*rules, Rule(id="z", preset="p", catch_all=True)]), [Preset("p")])

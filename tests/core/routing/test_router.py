@@ -10,9 +10,10 @@ from agentlink.core.routing.hints import Hints
 from agentlink.core.routing.router import not_configured, route
 from agentlink.core.routing.rules import Condition, Rule, Rules, rules_of
 from tests.core.routing import given_rules as made
+from tests.requirements import requirement
 
 REVIEW = (Condition("kind", ("review",)),)
-many = settings(max_examples=300)
+many = settings(max_examples=150)
 
 
 def refusal(hints: Hints, rules: Rules, roster: list[Preset]) -> Failure:
@@ -27,6 +28,7 @@ def refusal(hints: Hints, rules: Rules, roster: list[Preset]) -> Failure:
 
 @many
 @given(made.hints(), made.rules(), made.rosters())
+@requirement("FR-05", "FR-09")
 def test_the_router_does_what_the_design_says_word_for_word(
     hints: Hints, rules: list[Rule], roster: list[Preset]
 ) -> None:
@@ -35,6 +37,7 @@ def test_the_router_does_what_the_design_says_word_for_word(
 
 @many
 @given(made.hints(), made.rules(), made.rosters(), st.randoms(use_true_random=False))
+@requirement("FR-05")
 def test_equal_input_gives_an_equal_answer_and_the_order_of_rules_never_matters(
     hints: Hints, rules: list[Rule], roster: list[Preset], random: object
 ) -> None:
@@ -49,9 +52,8 @@ def test_equal_input_gives_an_equal_answer_and_the_order_of_rules_never_matters(
 @many
 @given(made.hints(), made.rules(), made.rosters())
 def test_removing_a_losing_rule_never_changes_the_choice(hints: Hints, rules: list[Rule], roster: list[Preset]) -> None:
-    try:
-        choice = route(hints, rules_of(rules), roster)
-    except Failure:
+    choice = made.outcome(lambda: route(hints, rules_of(rules), roster))
+    if isinstance(choice, Failure):
         return
     for loser in rules:
         if loser.id != choice.rule:
@@ -60,10 +62,10 @@ def test_removing_a_losing_rule_never_changes_the_choice(hints: Hints, rules: li
 
 @many
 @given(made.hints(), made.rules(), made.rosters())
+@requirement("FR-03", "AC-11")
 def test_the_choice_is_never_broken_or_absent(hints: Hints, rules: list[Rule], roster: list[Preset]) -> None:
-    try:
-        choice = route(hints, rules_of(rules), roster)
-    except Failure:
+    choice = made.outcome(lambda: route(hints, rules_of(rules), roster))
+    if isinstance(choice, Failure):
         return
     entries = [preset for preset in roster if preset.id == choice.preset]
     assert entries
@@ -72,6 +74,7 @@ def test_the_choice_is_never_broken_or_absent(hints: Hints, rules: list[Rule], r
 
 @many
 @given(made.hints(), made.rules(), made.rosters())
+@requirement("FR-10", "SI-07")
 def test_no_lower_rule_is_reached_because_a_better_one_fails(
     hints: Hints, rules: list[Rule], roster: list[Preset]
 ) -> None:
@@ -116,6 +119,7 @@ def test_a_preset_that_is_listed_twice_is_broken_if_either_entry_is() -> None:
         assert failure.details == {"rule": "check", "agentPreset": "p", "reason": "no reason given"}
 
 
+@requirement("FR-09")
 def test_a_tie_of_presets_that_cannot_be_used_gives_five_reasons_and_a_count() -> None:
     rules = rules_of([Rule(id=f"r{n}", preset="gone" if n else "broken", match=REVIEW) for n in range(7)])
     failure = refusal(Hints(kind="review"), rules, [Preset("broken", broken="mount failed")])
@@ -128,6 +132,7 @@ def test_a_tie_of_presets_that_cannot_be_used_gives_five_reasons_and_a_count() -
     assert (len(failure.details["reasons"]), failure.details["reasonsMore"]) == (5, 2)
 
 
+@requirement("FR-05", "AC-07")
 def test_an_ambiguity_gives_twenty_ids_in_order_with_their_targets_and_a_count() -> None:
     presets = ("here", "broken", "gone")
     rules = rules_of([Rule(id=f"r{n:02}", preset=presets[n % 3], match=REVIEW) for n in reversed(range(23))])
@@ -148,6 +153,7 @@ def test_a_host_with_many_presets_is_told_by_twenty_ids_and_a_count() -> None:
     assert (len(details["available"]), details["availableMore"]) == (20, 5)
 
 
+@requirement("FR-05", "AC-06")
 def test_without_hints_only_a_catch_all_rule_matches() -> None:
     named = Rule(id="a", preset="p", match=REVIEW)
     failure = refusal(Hints(), rules_of([named]), [Preset("p")])
@@ -162,6 +168,7 @@ def test_hints_that_no_rule_takes_are_repeated() -> None:
 
 
 @pytest.mark.parametrize("exists", [True, False])
+@requirement("AC-08")
 def test_no_rule_and_no_file_are_not_configured(exists: bool) -> None:
     failure = not_configured(exists=exists)
     assert (failure.code, failure.next_step) == (Code.ROUTING_NOT_CONFIGURED, NEXT[Code.ROUTING_NOT_CONFIGURED])

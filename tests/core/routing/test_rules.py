@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from agentlink.core.errors import Code, Failure
 from agentlink.core.routing.document import LARGEST
 from agentlink.core.routing.rules import Condition, Rule, Rules, decode_rules
+from agentlink.core.routing.wording import is_plain_line
 from tests.core.routing import given_rules as made
+from tests.requirements import requirement
 
 HEAD = 'version = 1\n[[rule]]\nid = "a"\npreset = "p"\n'
 """Four lines; the test's own text begins on line 5."""
@@ -38,6 +40,7 @@ def defect(text: str | bytes) -> tuple[int, str, str | None]:
 # What is taken
 
 
+@requirement("FR-04")
 def test_a_rule_with_everything_is_read() -> None:
     (rule,) = decode(
         HEAD + 'priority = -7\nreason = "全套 tools, \\"all\\""\nsource = "builtin"\n'
@@ -65,6 +68,7 @@ def test_a_file_without_a_rule_gives_no_rules(text: str) -> None:
 
 
 @given(made.rules(min_size=0))
+@requirement("AC-05")
 def test_rules_written_as_toml_are_read_back(rules: list[Rule]) -> None:
     assert decode(made.as_toml(rules)).rules == tuple(rules)
 
@@ -92,6 +96,7 @@ def test_f23_a_misspelt_field_and_its_line() -> None:
     assert defect(HEAD + "id2: review\n") == (5, "id2", "id2")
 
 
+@requirement("FR-04", "FR-09")
 def test_f23_an_unknown_value_and_its_line() -> None:
     text = HEAD + 'match = { kind = [\n  "review",\n  "reviews",\n] }\n'
     assert defect(text) == (7, "reviews", "review")
@@ -196,6 +201,7 @@ DEFECTS = {
 
 
 @pytest.mark.parametrize(("text", "line", "found", "meant"), DEFECTS.values(), ids=DEFECTS.keys())
+@requirement("FR-04", "NFR-03", "NFR-06", "SI-03", "SI-06", "AC-22")
 def test_every_defect_is_found_on_its_line(text: str, line: int, found: str, meant: str | None) -> None:
     assert defect(text) == (line, found, meant)
     message = refusal(text).message
@@ -233,6 +239,7 @@ def test_of_many_defects_twenty_are_told_and_the_rest_counted() -> None:
     assert (len(details["further"]), details["furtherMore"]) == (19, 10)
 
 
+@requirement("NFR-04", "AC-09")
 def test_no_rule_of_a_file_with_a_defect_is_used() -> None:
     assert defect(CATCH_ALL + '[[rule]]\nid = "b"\npreset = "p"\nmatch = { kindd = "review", scale = "large" }')[0] == 9
 
@@ -261,13 +268,12 @@ TOKENS = st.lists(PIECES | st.sampled_from(("version", "rule", "kind", "true", "
 @example(b"a = 1979-02-30")
 @example(b"a=1\ra=2")
 def test_any_bytes_give_rules_or_a_routing_config_invalid_and_nothing_else(data: bytes) -> None:
-    try:
-        rules = decode(data)
-    except Failure as failure:
-        assert failure.code is Code.ROUTING_CONFIG_INVALID
-        assert failure.details is not None
-        assert 1 <= failure.details["line"] <= data.count(b"\n") + 1
-        assert failure.message.startswith(f"routes.toml:{failure.details['line']}: ")
-        assert failure.message.isprintable()
-    else:
-        assert all(rule.match or rule.catch_all for rule in rules.rules)
+    told = made.outcome(lambda: decode(data))
+    if isinstance(told, Rules):
+        assert all(rule.match or rule.catch_all for rule in told.rules)
+        return
+    assert told.code is Code.ROUTING_CONFIG_INVALID
+    assert told.details is not None
+    assert 1 <= told.details["line"] <= data.count(b"\n") + 1
+    assert told.message.startswith(f"routes.toml:{told.details['line']}: ")
+    assert is_plain_line(told.message)
