@@ -23,6 +23,8 @@ from agentlink.core.routing.hints import canonical, parse_hints
 
 MAX_PROMPT_BYTES = 8 << 20
 MAX_TITLE_CHARACTERS = 200
+MAX_PRESET_CHARACTERS = 200
+"""As long as an id of the Host may be; the id stands in the journal."""
 
 
 class DelegateRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,8 +105,11 @@ def check_prompt(prompt: str) -> None:
 
 def _check_arguments(request: DelegateRequest) -> None:
     check_prompt(request.prompt)
-    if request.preset is not None and not request.preset.strip():
-        raise _invalid("agentPreset", "the preset id is empty; leave it out for the Host's default")
+    for argument, text in (("agentPreset", request.preset), ("title", request.title)):
+        if text is not None and not _is_plain(text):
+            raise _invalid(argument, f"{argument} holds half a surrogate pair or a control character")
+    if request.preset is not None and not 0 < len(request.preset.strip()) <= MAX_PRESET_CHARACTERS:
+        raise _invalid("agentPreset", f"a preset id has 1 to {MAX_PRESET_CHARACTERS} characters; absent: Host default")
     if request.auto and request.preset is not None:
         raise Failure(Code.ROUTING_REQUEST_AMBIGUOUS, "the request names a preset and asks for automatic routing")
     if request.hints is not None and not request.auto:
@@ -113,6 +118,14 @@ def _check_arguments(request: DelegateRequest) -> None:
         raise _invalid("title", f"a title has 1 to {MAX_TITLE_CHARACTERS} characters")
     if request.request_key is not None and not is_request_key(request.request_key):
         raise _invalid("requestKey", "a request key has 1 to 128 characters out of A-Z a-z 0-9 . _ : -")
+
+
+def _is_plain(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return all(ord(character) >= 0x20 and character != "\x7f" for character in text)
 
 
 def _invalid(argument: str, message: str) -> Failure:

@@ -63,8 +63,10 @@ class Store(Protocol):
         """Why nothing can be appended now, as far as reading shows; None when the journal is sound."""
         ...
 
-    async def sibling_sessions(self, *, host: str, origin: str, but: str | None) -> tuple[str, ...]:
-        """Other sessions of ours on that Host, newest first; at most 8."""
+    async def sibling_sessions(
+        self, *, host: str, origin: str, binding: str | None, but: str | None
+    ) -> tuple[str, ...]:
+        """Other sessions of ours that were made under that login, newest first; at most 8."""
         ...
 
     def drive(self, task: TaskId) -> AbstractAsyncContextManager[None]:

@@ -85,7 +85,10 @@ def load_home(environment: Mapping[str, str]) -> tuple[Path, str]:
     """The state home and where that setting came from. Raises Failure invalid_request."""
     text = environment.get(HOME_VARIABLE)
     if text:
-        home = Path(text).expanduser()
+        try:
+            home = Path(text).expanduser()
+        except RuntimeError:
+            raise _invalid(f"{HOME_VARIABLE}: no home directory is known for {text!r}", HOME_VARIABLE) from None
         if not home.is_absolute():
             raise _invalid(f"{HOME_VARIABLE} must be an absolute path, got {text!r}", HOME_VARIABLE)
         return home, f"environment {HOME_VARIABLE}"
@@ -97,10 +100,10 @@ def load_home(environment: Mapping[str, str]) -> tuple[Path, str]:
 def _config(path: Path) -> _Config:
     try:
         with path.open("rb") as file:
-            return msgspec.convert(tomllib.load(file), _Config)
+            return msgspec.convert(tomllib.loads(file.read().decode("utf-8-sig")), _Config)
     except FileNotFoundError:
         return _Config()
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+    except (OSError, ValueError, RecursionError, msgspec.ValidationError) as error:
         raise _invalid(f"{path}: {error}", "config.toml") from None
 
 

@@ -93,14 +93,18 @@ async def prove_host(runtime: Runtime, launch: Launch, session: str) -> HostProo
     """How the Host that just answered is recognised as the task's own; None when it is not (design section 5).
 
     The login's cookie is signed with a secret of one Host's home, so the same login accepted again is that Host;
-    after a new login, another session of ours that the Host still has proves it.
+    after a new login, another session of ours that was made under the task's own login, and that the Host still has,
+    proves it. A session made later may be another Host's.
     """
     host = runtime.host
     if launch.origin != host.origin:
         return None
     if launch.binding is not None and launch.binding == host.binding:
         return "binding"
-    for other in await runtime.store.sibling_sessions(host=launch.host, origin=launch.origin, but=session):
+    siblings = await runtime.store.sibling_sessions(
+        host=launch.host, origin=launch.origin, binding=launch.binding, but=session
+    )
+    for other in siblings:
         if await host.session_state(other) is not None:
             return "sibling"
     return None

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from agentlink.core.errors import Code, Failure
 
+MAX_PATH_BYTES = 4096
+
 
 def canonical_directory(text: str, *, root: Path | None = None) -> str:
     """The real, absolute path of an existing directory; `~` is expanded.
@@ -14,10 +16,7 @@ def canonical_directory(text: str, *, root: Path | None = None) -> str:
     """
     if not text or "\0" in text:
         raise Failure(Code.INVALID_REQUEST, "cwd is empty or holds a NUL character", details={"argument": "cwd"})
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise Failure(Code.INVALID_REQUEST, "cwd is not text in UTF-8", details={"argument": "cwd"}) from None
+    _refuse_unless_text(text)
     expanded = os.path.expanduser(text)
     if expanded.startswith("~"):
         raise Failure(Code.CWD_NOT_FOUND, f"no home directory is known for {text}", details={"cwd": text})
@@ -38,7 +37,20 @@ def canonical_directory(text: str, *, root: Path | None = None) -> str:
         ) from None
     if not is_directory:
         raise Failure(Code.CWD_NOT_FOUND, f"cwd {text!r} is not a directory", details={"cwd": text})
-    return spelling_on_disk(real)
+    spelled = spelling_on_disk(real)
+    _refuse_unless_text(spelled)
+    return spelled
+
+
+def _refuse_unless_text(path: str) -> None:
+    """The journal holds paths as text: one that is none, or longer than any system takes, is refused."""
+    try:
+        size = len(path.encode())
+    except UnicodeEncodeError:
+        reason = "cwd leads to a path that is not text in UTF-8"
+        raise Failure(Code.INVALID_REQUEST, reason, details={"argument": "cwd"}) from None
+    if size > MAX_PATH_BYTES:
+        raise Failure(Code.INVALID_REQUEST, "cwd is longer than a path can be", details={"argument": "cwd"})
 
 
 def spelling_on_disk(path: str) -> str:

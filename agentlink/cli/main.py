@@ -20,7 +20,7 @@ COMMANDS = {
     "login": ("login_cmd", "Log in to a Host with the address it printed."),
     "recover": ("recover_cmd", "Settle interrupted launches and use what they left."),
     "release": ("tasks_cmd", "Give a task's workspace claim back."),
-    "route": ("route_cmd", "Explain which rule chooses which preset."),
+    "route": ("route_cmd", "Look at, propose and apply the rules that choose a preset."),
     "serve": ("serve_cmd", "Serve the MCP tools over standard input and output."),
     "statechart": ("statechart_cmd", "Export the launch machine as diagrams."),
     "status": ("tasks_cmd", "Show one task."),

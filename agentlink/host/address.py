@@ -3,8 +3,10 @@
 import ipaddress
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import msgspec
 
+MAX_ADDRESS_CHARACTERS = 4096
 DEFAULT_ORIGIN = "http://127.0.0.1:3080"
 
 
@@ -47,6 +49,12 @@ def parse_address(text: str) -> Address:
         raise AddressInvalid("the launch address has an empty token")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     origin = f"{parts.scheme}://{host}" + ("" if port is None else f":{port}")
+    if len(text) > MAX_ADDRESS_CHARACTERS or not origin.isascii():
+        raise AddressInvalid("a Host address is short and written in ASCII")
+    try:
+        httpx.URL(origin)
+    except httpx.InvalidURL:
+        raise AddressInvalid("the Host address cannot be read") from None
     return Address(origin, token, is_loopback(parts.hostname))
 
 

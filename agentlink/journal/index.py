@@ -14,7 +14,7 @@ import msgspec
 from agentlink.core.launch.kinds import KINDS, Kind
 
 _SCHEMA = """
-create table if not exists segments (number integer primary key, bytes integer not null);
+create table if not exists segments (number integer primary key, bytes integer not null, lost integer not null);
 create table if not exists spans (
   task text not null, segment integer not null, offsets blob not null, primary key (task, segment)
 ) without rowid;
@@ -25,6 +25,9 @@ create table if not exists tasks (
 create index if not exists tasks_by_age on tasks (first_seq);
 create table if not exists keys (key text primary key, task text not null) without rowid;
 """
+LINES_OF_AN_ATTEMPT = 3
+"""The fewest lines in which a further attempt can have sent its prompt: recovered, preset-verified, claimed."""
+MAY_HAVE_GONE_ON = "its last lines may be lost"
 BUSY_S = 10.0
 """How long another process may be writing the index before it counts as unusable."""
 _BITS: dict[Kind, int] = {kind: 1 << bit for bit, kind in enumerate(KINDS)}
@@ -79,8 +82,11 @@ class Index:
         except sqlite3.OperationalError:
             raise
         except sqlite3.DatabaseError:
-            if self._path is not None:
-                self._path.unlink(missing_ok=True)  # no database at all: made anew
+            try:
+                if self._path is not None:
+                    self._path.unlink(missing_ok=True)  # no database at all: made anew
+            except OSError as error:
+                raise sqlite3.OperationalError(str(error)) from error
             return self._opened()
 
     def _opened(self) -> sqlite3.Connection:
@@ -116,10 +122,26 @@ class Index:
             for table in ("segments", "spans", "tasks", "keys"):
                 database.execute(f"delete from {table}")
 
+    def lost_lines(self) -> int:
+        """How many lines of sealed segments are known to be lost or unprovable."""
+        with self._database() as database:
+            return int(database.execute("select coalesce(sum(lost), 0) from segments").fetchone()[0])
+
     def add(
-        self, number: int, size: int, spans: "Iterable[tuple[str, array[int]]]", tasks: Iterable[IndexedTask]
+        self,
+        number: int,
+        size: int,
+        spans: "Iterable[tuple[str, array[int]]]",
+        tasks: Iterable[IndexedTask],
+        *,
+        lost: int,
+        blocked: Iterable[str],
     ) -> None:
-        """Adds one whole segment, all or nothing. Adding it twice changes nothing."""
+        """Adds one whole segment, all or nothing. Adding it twice changes nothing.
+
+        `blocked` are tasks that a repair blocked. Where enough lines are `lost`, they may have been a whole further
+        attempt of any task that had failed before.
+        """
         with self._database(write=True) as database:
             database.executemany(
                 "insert or replace into spans values (?, ?, ?)",
@@ -133,7 +155,15 @@ class Index:
                 )
                 if task.key is not None:
                     database.execute("insert or replace into keys values (?, ?)", (task.key, task.task))
-            database.execute("insert or replace into segments values (?, ?)", (number, size))
+            if lost >= LINES_OF_AN_ATTEMPT:
+                database.execute(
+                    "update tasks set blocked = ? where blocked is null and (kinds & ?) != 0",
+                    (MAY_HAVE_GONE_ON, _BITS["failed"]),
+                )
+            database.executemany(
+                "update tasks set blocked = ? where task = ?", ((MAY_HAVE_GONE_ON, task) for task in blocked)
+            )
+            database.execute("insert or replace into segments values (?, ?, ?)", (number, size, lost))
 
     def spans(self, task: str) -> "list[tuple[int, array[int]]]":
         """(segment, offsets of its lines in it), in order."""

@@ -18,12 +18,13 @@ from agentlink.core.launch.claims import Claim
 from agentlink.core.launch.history import StaleTask, TaskView
 from agentlink.core.launch.kinds import KINDS, Kind
 from agentlink.core.launch.state import Launch, apply
+from agentlink.files.private import fsync_dir
 from agentlink.journal import head as heads
 from agentlink.journal import rotate, segment
 from agentlink.journal.index import Index, IndexedTask
 from agentlink.journal.ledger import Ledger
 from agentlink.journal.lines import lines_of, segment_numbers, segment_path
-from agentlink.journal.problems import Problem, blocked, damaged, failure_of, unreadable, unwritable, why
+from agentlink.journal.problems import Problem, blocked, damaged, failure_of, unprovable, unreadable, unwritable, why
 from agentlink.journal.sealed import folded, index_segment
 
 Rule = Callable[["Journal"], None]
@@ -147,6 +148,11 @@ class Journal:
 
     def _write(self, task: str | None, n: int, facts: tuple[AnyFact, ...]) -> None:
         try:
+            if self.ledger.segment > 1 and self.ledger.offset == self.ledger.head_bytes:
+                fsync_dir(self.directory)  # whoever began the segment may have died before its entry was flushed
+        except OSError as error:
+            raise unwritable(why(error), self.directory) from error
+        try:
             segment.append_line(self.path, self.ledger, task, n, facts, self._clock())
         except segment.WriteFailed as failed:
             if failed.may_stand:
@@ -202,7 +208,11 @@ class Journal:
             return
         try:
             rotate.begin_segment(self.directory, self.ledger, at=self._clock(), next_seq=self.ledger.next_seq)
-        except OSError:
+        except OSError as error:
+            if segment_path(self.directory, ledger.segment + 1).exists():
+                # It stands, but perhaps not for good: no line may follow before its entry is flushed.
+                self.refresh()
+                raise unwritable(why(error), self.path) from error
             # A segment may be longer than it should: the append says whether the disk can take a line at all.
             return
         except LineDamaged as error:
@@ -249,7 +259,13 @@ class Journal:
                 owner = self.view(task)
         if owner is None:
             self.refuse_if_unsound()
+            if self._lines_are_lost():
+                raise unprovable("whether this request key was used before")
         return None if owner is None or owner.launch.abandoned else owner
+
+    def _lines_are_lost(self) -> bool:
+        """Whether some line of the journal is gone, so that "there is none" cannot be proven any more."""
+        return bool(self.ledger.repaired) or (self._sealed() and self._ask(lambda index: index.lost_lines()) > 0)
 
     def view(self, task: str) -> TaskView | None:
         """The task as it is, wherever its lines are. Raises Failure when that cannot be told."""
@@ -263,6 +279,8 @@ class Journal:
         if not lines:
             # "No such task" would be a guess while its lines may be in a part that cannot be read.
             self.refuse_if_unsound()
+            if self._lines_are_lost():
+                raise unprovable(f"whether there was a task {task}")
             return None
         return _view(task, lines)
 

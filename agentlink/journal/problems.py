@@ -57,6 +57,17 @@ def blocked(task: str, reason: str, segment: str) -> Failure:
     )
 
 
+def unprovable(question: str) -> Failure:
+    """Lines are lost, so that only what is found is certain, and nothing that is not found."""
+    return Failure(
+        Code.JOURNAL_CORRUPT,
+        f"lines of the journal are lost, so it cannot be told {question}",
+        prompt_sent=None,
+        next_step="See `agentlink journal verify`. Delegate without a request key once you know that the task is not "
+        "running, or move the journal directory away to begin anew.",
+    )
+
+
 def why(error: OSError) -> str:
     """The system's reason, in its own words."""
     return error.strerror or str(error)

@@ -10,10 +10,11 @@ import msgspec
 from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.record import Line, LineDamaged
 from agentlink.core.facts.work import Carried, Repaired
+from agentlink.journal.index import LINES_OF_AN_ATTEMPT
 from agentlink.journal.journal import Journal
 from agentlink.journal.ledger import Ledger
 from agentlink.journal.problems import damaged
-from agentlink.journal.sealed import read_sealed
+from agentlink.journal.sealed import LostLines, read_sealed
 from agentlink.journal.segment import Newer
 
 
@@ -85,9 +86,10 @@ class _Survey:
         self.provable = self.lost = 0
         self.blocked: set[str] = set(journal.ledger.blocked)
         self.last_seq = journal.ledger.seq or 0
+        losses = LostLines()
         for sealed in read_sealed(journal.path):
+            losses.pass_by(sealed)
             if sealed.line is None:
-                self.lost += 1
                 self.last_seq += 1
                 continue
             self.provable += 1
@@ -97,8 +99,8 @@ class _Survey:
             except LineDamaged:
                 # A line before this one is missing: what is known of its tasks is not all.
                 self.blocked |= set(_tasks_of(sealed.line))
-        cut_off = max(0, journal.acknowledged_seq() - self.last_seq)
-        self.lost, self.last_seq = self.lost + cut_off, self.last_seq + cut_off
+        self.last_seq = max(self.last_seq, journal.acknowledged_seq())
+        self.lost = losses.end(last_seq=self.last_seq)
         self.blocked |= {task for task in self.ledger.tasks() if self._may_miss_lines(task)}
         self.ledger.drop(self.blocked)
 
@@ -111,7 +113,7 @@ class _Survey:
         view = self.ledger.view(task)
         if view is None or view.launch.confirmed:
             return False
-        return not view.launch.failed or (self.lost > 1 and not view.launch.abandoned)
+        return not view.launch.failed or (self.lost >= LINES_OF_AN_ATTEMPT and not view.launch.abandoned)
 
 
 def _tasks_of(line: Line) -> list[str]:

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from agentlink.core.facts.record import FIRST_SUM, Line, LineDamaged, decode_line
-from agentlink.core.facts.work import Carried, CarriedLine, Checkpoint
+from agentlink.core.facts.work import Carried, CarriedLine, Checkpoint, Repaired
 from agentlink.core.launch.kinds import is_open, kinds_of
 from agentlink.core.launch.state import IllegalFact, Launch, apply
-from agentlink.journal.index import Index, IndexedTask
+from agentlink.journal.index import LINES_OF_AN_ATTEMPT, MAY_HAVE_GONE_ON, Index, IndexedTask
 from agentlink.journal.ledger import carried_line
 from agentlink.journal.lines import lines_of, segment_path
 
@@ -63,32 +63,82 @@ class _Task:
         self.lines: list[CarriedLine] = []
 
 
+class _Head(msgspec.Struct):
+    """What the next segment's head says: what it carries, where this one ended, what a repair gave up."""
+
+    carried: set[str]
+    checkpoint: Checkpoint | None = None
+    repaired: Repaired | None = None
+
+
+def head_of(path: Path, *, after: int) -> _Head:
+    """The head of a segment that follows segment `after`. Raises OSError."""
+    head = _Head(set())
+    for sealed in read_sealed(path):
+        for fact in sealed.line.facts if sealed.line is not None else ():
+            match fact:
+                case Carried():
+                    head.carried.add(fact.task)
+                case Repaired() if fact.segment == after:
+                    head.repaired = fact
+                case Checkpoint():
+                    head.checkpoint = fact
+                    return head
+                case _:
+                    pass
+    return head
+
+
+class LostLines:
+    """Counts the lines of a segment that are unprovable or gone, also by the numbers of those around them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.last_seq: int | None = None
+        self._unproven = 0
+
+    def pass_by(self, sealed: SealedLine) -> None:
+        """One line of the segment, in order."""
+        if sealed.line is None:
+            self._unproven += 1
+            return
+        gap = 0 if self.last_seq is None else sealed.line.seq - self.last_seq - 1
+        self.count += max(self._unproven, gap)
+        self.last_seq, self._unproven = sealed.line.seq, 0
+
+    def end(self, *, last_seq: int | None) -> int:
+        """The whole count; `last_seq` is the number of the last line that the segment had, when that is known."""
+        gap = 0 if last_seq is None else last_seq - (self.last_seq or 0)
+        self.count += max(self._unproven, gap)
+        self._unproven = 0
+        return self.count
+
+
 def index_segment(directory: Path, index: Index, number: int) -> None:
     """Adds one sealed segment to the index; the segments before it are there already. Raises OSError, LineNewer."""
     path = segment_path(directory, number)
     found: defaultdict[str, _Task] = defaultdict(_Task)
+    losses = LostLines()
     for sealed in read_sealed(path):
+        losses.pass_by(sealed)
         if sealed.line is not None:
             _note(found, sealed.line, sealed.offset)
-    carried = carried_into(segment_path(directory, number + 1))
+    head = head_of(segment_path(directory, number + 1), after=number)
+    repaired = head.repaired
+    ended = None if head.checkpoint is None or repaired is not None else head.checkpoint.after_seq
+    lost = losses.end(last_seq=repaired.to_seq if repaired is not None else ended)
+    tasks = [
+        _indexed(directory, index, task, entry, goes_on=task in head.carried, lost=lost >= LINES_OF_AN_ATTEMPT)
+        for task, entry in found.items()
+    ]
     index.add(
         number,
         path.stat().st_size,
         ((task, entry.offsets) for task, entry in found.items()),
-        [_indexed(directory, index, task, entry, goes_on=task in carried) for task, entry in found.items()],
+        tasks,
+        lost=lost,
+        blocked=() if repaired is None else repaired.blocked,
     )
-
-
-def carried_into(path: Path) -> set[str]:
-    """The tasks that a segment carries at its head. Raises OSError."""
-    carried: set[str] = set()
-    for sealed in read_sealed(path):
-        for fact in sealed.line.facts if sealed.line is not None else ():
-            if isinstance(fact, Checkpoint):
-                return carried
-            if isinstance(fact, Carried):
-                carried.add(fact.task)
-    return carried
 
 
 def _note(found: "defaultdict[str, _Task]", line: Line, offset: int) -> None:
@@ -104,17 +154,17 @@ def _note(found: "defaultdict[str, _Task]", line: Line, offset: int) -> None:
             entry.lines = list(fact.lines)
 
 
-def _indexed(directory: Path, index: Index, task: str, entry: _Task, *, goes_on: bool) -> IndexedTask:
+def _indexed(directory: Path, index: Index, task: str, entry: _Task, *, goes_on: bool, lost: bool) -> IndexedTask:
     lines = entry.lines
     if lines and lines[0].n != 1:
         # Its beginning is in an earlier segment, and nothing carried it here: only a lost line explains that.
-        earlier = index.spans(task)
-        if earlier:
-            segment, offsets = earlier[-1]
-            lines = [*lines_of(task, segment_path(directory, segment), offsets), *lines]
+        lines = [*_earlier_lines(directory, index, task), *lines]
     launch, problem = folded(lines)
-    if problem is None and is_open(launch) and not goes_on:
-        problem = "its last lines are lost"  # what is open is carried on; this was closed by lines that are gone
+    if problem is None and not goes_on:
+        if is_open(launch):
+            problem = "its last lines are lost"  # what is open is carried on; this was closed by lines that are gone
+        elif lost and launch.failed and not launch.abandoned:
+            problem = MAY_HAVE_GONE_ON
     return IndexedTask(
         task=task,
         first_seq=lines[0].seq,
@@ -123,6 +173,17 @@ def _indexed(directory: Path, index: Index, task: str, entry: _Task, *, goes_on:
         key=launch.key,
         blocked=problem,
     )
+
+
+def _earlier_lines(directory: Path, index: Index, task: str) -> list[CarriedLine]:
+    spans = index.spans(task)
+    if not spans:
+        return []
+    number, offsets = spans[-1]
+    try:
+        return lines_of(task, segment_path(directory, number), offsets)
+    except LineDamaged:
+        return []  # then the lines at hand do not begin at 1, and the task is blocked for that
 
 
 def folded(lines: list[CarriedLine]) -> tuple[Launch, str | None]:

@@ -133,15 +133,18 @@ class FileStore:
     async def key_owner(self, key: str) -> TaskView | None:
         return await self._query(lambda journal: journal.key_owner(key))
 
-    async def sibling_sessions(self, *, host: str, origin: str, but: str | None) -> tuple[str, ...]:
+    async def sibling_sessions(
+        self, *, host: str, origin: str, binding: str | None, but: str | None
+    ) -> tuple[str, ...]:
         def ask(journal: Journal) -> tuple[str, ...]:
             launches = [view.launch for view in journal.newest(limit=64, before=None, kind="with-session")]
             sessions = [
                 launch.session
                 for launch in launches
-                if launch.session is not None and launch.host == host and launch.origin == origin
+                if launch.session is not None
+                and (launch.host, launch.origin, launch.binding) == (host, origin, binding)
             ]
-            return tuple(session for session in sessions if session != but)[:8]
+            return tuple(session for session in sessions if session is not None and session != but)[:8]
 
         return await self._query(ask)
 

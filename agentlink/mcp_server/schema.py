@@ -65,7 +65,7 @@ def _plain(kind: inspect.Type, value: Any) -> Any:
         return value
     try:
         return msgspec.json.decode(value)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return value
 
 

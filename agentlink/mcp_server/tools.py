@@ -110,6 +110,13 @@ class ToolSpec(msgspec.Struct, frozen=True):
     idempotent: bool = False
 
 
+def _task(text: str) -> TaskId:
+    found = task_id(text)
+    if found is None:
+        raise Failure(Code.INVALID_REQUEST, "taskId looks like dsh_0123456789ab", details={"argument": "taskId"})
+    return found
+
+
 def _given(value: Any) -> Any:
     return None if value is UNSET else value
 
@@ -147,7 +154,7 @@ async def _delegate(runtime: Runtime, args: DelegateArgs) -> msgspec.Struct:
 
 
 async def _status(runtime: Runtime, args: StatusArgs) -> msgspec.Struct:
-    return await task_status(runtime, TaskId(args.task_id))
+    return await task_status(runtime, _task(args.task_id))
 
 
 async def _list(runtime: Runtime, args: ListArgs) -> msgspec.Struct:
@@ -159,14 +166,14 @@ async def _list(runtime: Runtime, args: ListArgs) -> msgspec.Struct:
 
 
 async def _release(runtime: Runtime, args: ReleaseArgs) -> msgspec.Struct:
-    return await release_workspace(runtime, TaskId(args.task_id), force=args.force is True)
+    return await release_workspace(runtime, _task(args.task_id), force=args.force is True)
 
 
 async def _recover(runtime: Runtime, args: RecoverArgs) -> msgspec.Struct:
     prompt = _given(args.prompt)
     return await recover(
         runtime,
-        None if args.task_id is UNSET else TaskId(args.task_id),
+        None if args.task_id is UNSET else _task(args.task_id),
         prompt=prompt,
         give_up=args.abandon is True,
         session_lost=args.session_lost is True,

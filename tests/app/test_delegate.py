@@ -231,7 +231,16 @@ async def test_f19_a_bad_directory_is_refused_before_any_task_or_session(
 
 @pytest.mark.parametrize(
     "change",
-    [{"prompt": " \n"}, {"prompt": "\ud800"}, {"preset": " "}, {"title": ""}, {"request_key": "no spaces"}],
+    [
+        {"prompt": " \n"},
+        {"prompt": "\ud800"},
+        {"preset": " "},
+        {"title": ""},
+        {"title": "\udcff"},
+        {"preset": "\udcff"},
+        {"preset": "p" * 300},
+        {"request_key": "no spaces"},
+    ],
 )
 async def test_bad_arguments_are_named_and_change_nothing(
     runtime: Runtime, workspace: Path, change: dict[str, str]

@@ -86,6 +86,12 @@ async def test_another_host_on_the_same_address_is_recognised_and_nothing_is_los
         assert (status.availability, status.execution) == ("host_changed", "unknown")
         assert status.launch.stage == "prompt-sent"
         assert status.claim.held is True
+        # A session of ours that is made on the other Host later proves nothing about this task.
+        later = other.workspace / "later"
+        later.mkdir()
+        await delegate(stranger, asked(later))
+        status = await status_of(stranger, answer.task_id)
+        assert (status.availability, status.launch.stage) == ("host_changed", "prompt-sent")
         await stranger.aclose()
     finally:
         await run_sync(other.close)

@@ -200,10 +200,11 @@ def test_siblings_are_other_known_sessions_on_the_same_host(tmp_path: Path) -> N
     add(A, "s-a")
     add(B, "s-b", origin="http://elsewhere")
     add(C, "s-c")
+    add(TaskId("dsh_eeeeeeeeeeee"), "s-e", binding="another login")
     journal.append(TaskId("dsh_dddddddddddd"), REQUESTED, n=0)
 
     async def siblings(but: str | None) -> tuple[str, ...]:
-        return await journal.store.sibling_sessions(host="default", origin="http://o", but=but)
+        return await journal.store.sibling_sessions(host="default", origin="http://o", binding=None, but=but)
 
     assert anyio.run(siblings, None) == ("s-c", "s-a")
     assert anyio.run(siblings, "s-c") == ("s-a",)

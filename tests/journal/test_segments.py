@@ -13,7 +13,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentlink.core.errors import Code, Failure
-from agentlink.core.facts.launch import LaunchFact, LaunchFailed, SessionLost
+from agentlink.core.facts.launch import (
+    LaunchClaimed,
+    LaunchFact,
+    LaunchFailed,
+    PresetVerified,
+    PromptConfirmed,
+    PromptSent,
+    SessionLost,
+)
 from agentlink.core.facts.work import ClaimReleased
 from agentlink.core.ids import TaskId
 from agentlink.core.launch.history import TaskView
@@ -21,6 +29,7 @@ from agentlink.core.launch.kinds import is_open
 from agentlink.journal import repair, rotate
 from agentlink.journal.index import Index
 from agentlink.journal.lines import segment_numbers
+from agentlink.journal.store import FileStore
 from tests.journal.home import CREATED, SELECTED, Journal, requested
 
 CLOSED = LaunchFailed(code="preset_not_found", stage="selected", host_code="agent-preset/not-found")
@@ -413,6 +422,146 @@ def test_a_later_segment_of_the_first_format_reads_for_ever(tmp_path: Path) -> N
         ("session-a",),
     )
     assert failure(lambda: journal.task(task(9))).code is Code.JOURNAL_CORRUPT
+
+
+def reopened(journal: Journal, number: int) -> TaskId:
+    """Failed, then requested again and closed by a whole further attempt."""
+    known = failed(journal, number, key=f"key-{number}", input="i")
+    again = (requested(attempt=2, cwd=f"/w{number}"), SELECTED, CREATED, PresetVerified(verification="verified"))
+    sent = (LaunchClaimed(request="r"), PromptSent(request="r", evidence="receipt"), PromptConfirmed(seq=1))
+    for n, fact in enumerate((*again, *sent), start=3):
+        journal.append(known, fact, n=n)
+    journal.append(known, ClaimReleased(), n=10)
+    return known
+
+
+def without_lines(path: Path, first: int, last: int) -> None:
+    """Cuts whole lines out of a file."""
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join(lines[:first] + lines[last:]))
+
+
+def hidden(home: Path, name: TaskId, key: str) -> None:
+    """Neither the task nor its key may be answered for."""
+    assert failure(lambda: Journal(home).task(name)).code is Code.JOURNAL_CORRUPT
+    assert failure(lambda: anyio.run(Journal(home).store.key_owner, key)).code is Code.JOURNAL_CORRUPT
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut out"])
+def test_lost_lines_of_a_further_attempt_in_a_sealed_segment_are_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(rotate, "SEGMENT_BYTES", 4_000)
+    journal = Journal(tmp_path)
+    known = reopened(journal, 0)
+    for number in range(1, 30):
+        failed(journal, number)
+    sealed = tmp_path / "journal" / "000001.jsonl"
+    (tmp_path / "journal" / "index.sqlite").unlink(missing_ok=True)
+    lines = sealed.read_bytes().split(b"\n")
+    mine = [number for number, line in enumerate(lines) if f'"task":"{known}"'.encode() in line]
+    assert len(mine) == 11
+    if how == "cut out":
+        without_lines(sealed, mine[3], mine[-1] + 1)
+    else:
+        for number in mine[3:]:
+            damaged_line(sealed, number)
+    assert failure(lambda: Journal(tmp_path).task(known)).code is Code.JOURNAL_CORRUPT
+
+
+def test_a_request_key_whose_line_is_damaged_is_never_given_away(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    known = reopened(journal, 0)
+    for number in range(1, 12):
+        failed(journal, number)
+    damaged_line(tmp_path / "journal" / "000001.jsonl", 0)
+    (tmp_path / "journal" / "index.sqlite").unlink(missing_ok=True)
+    fresh = Journal(tmp_path).store
+    # Its task may still be told from lines that were carried; nobody else may ever get the key.
+    found = seen_key(fresh, "key-0")
+    assert found in (known, Code.JOURNAL_CORRUPT)
+    # A key that was never used cannot be told from one whose line is lost.
+    assert seen_key(fresh, "other") is Code.JOURNAL_CORRUPT
+    failed(Journal(tmp_path), 99)
+
+
+def seen_key(store: FileStore, key: str) -> Any:
+    try:
+        owner = anyio.run(store.key_owner, key)
+    except Failure as hidden_key:
+        return hidden_key.code
+    return None if owner is None else owner.task
+
+
+def test_a_sealed_segment_that_was_cut_short_is_noticed(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for number in range(12):
+        failed(journal, number, key=f"key-{number}", input="i")
+    sealed = tmp_path / "journal" / "000001.jsonl"
+    sealed.write_bytes(sealed.read_bytes()[:40])
+    (tmp_path / "journal" / "index.sqlite").unlink(missing_ok=True)
+    hidden(tmp_path, task(0), "key-0")
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut out"])
+def test_what_a_repair_blocked_stays_blocked_over_later_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    with monkeypatch.context() as long:
+        long.setattr(rotate, "SEGMENT_BYTES", 1 << 20)
+        journal = Journal(tmp_path)
+        known = reopened(journal, 0)
+        failed(journal, 1)
+        if how == "cut out":
+            without_lines(journal.file, 3, 10)
+        else:
+            for number in range(3, 10):
+                damaged_line(journal.file, number)
+        plan = mend(Journal(tmp_path))
+        assert plan.lost_lines >= 7
+        assert known in plan.blocked
+        hidden(tmp_path, known, "key-0")
+    later = Journal(tmp_path)
+    for number in range(20, 40):
+        failed(later, number)
+    assert len(numbers(tmp_path)) > 3
+    hidden(tmp_path, known, "key-0")
+    (tmp_path / "journal" / "index.sqlite").unlink()
+    hidden(tmp_path, known, "key-0")
+
+
+def test_no_line_follows_a_segment_whose_entry_could_not_be_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path)
+    number = 0
+    while not journal.file.exists() or journal.file.stat().st_size < 1_500:
+        journal.append(task(number), requested(cwd=f"/w{number}"), n=0)
+        number += 1
+    before = journal.file.read_bytes()
+    with monkeypatch.context() as broken:
+        broken.setattr(rotate, "fsync_dir", lambda _: (_ for _ in ()).throw(OSError(24, "Too many open files")))
+        assert failure(lambda: opened(journal, 90)).code is Code.JOURNAL_UNWRITABLE
+    opened(journal, 91)
+    assert journal.file.read_bytes() == before, "the old segment is sealed"
+    assert task(91) in everything(tmp_path)
+    assert anyio.run(journal.store.verify).sealed_damage == ()
+
+
+def test_damage_in_several_sealed_segments_leaves_the_rest_readable(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    known = opened(journal, 0)
+    for number in range(1, 16):
+        failed(journal, number)
+    journal.append(known, LaunchFailed(code="canceled", stage="selected", host_code="x"), n=2)
+    for number in range(16, 30):
+        failed(journal, number)
+    for segment in ("000001.jsonl", "000002.jsonl", "000003.jsonl"):
+        damaged_line(tmp_path / "journal" / segment, 0)
+    (tmp_path / "journal" / "index.sqlite").unlink(missing_ok=True)
+    fresh = Journal(tmp_path)
+    assert len(fresh.page(limit=100)) > 20
+    assert fresh.task(task(29)) is not None
 
 
 STEPS: tuple[tuple[LaunchFact | ClaimReleased, ...], ...] = (
