@@ -9,9 +9,8 @@ import pytest
 from mcp import Client
 
 from agentlink.core.routing.hints import VOCABULARY
-from agentlink.lab import Lab
 from agentlink.mcp_server.server import make_server
-from tests.mcp_server.eras import ERAS, ask
+from tests.mcp_server.eras import ERAS, ask, opened
 
 RULES = """
 version = 1
@@ -33,12 +32,6 @@ def routes(home: Path) -> Path:
     return home / "routes.toml"
 
 
-@pytest.fixture
-def environment(host_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in host_env.items():
-        monkeypatch.setenv(name, value)
-
-
 async def test_the_schema_of_routing_is_the_vocabulary_in_both_eras() -> None:
     schemas = []
     for era in ERAS:
@@ -51,11 +44,11 @@ async def test_the_schema_of_routing_is_the_vocabulary_in_both_eras() -> None:
 
 
 @pytest.mark.host
-@pytest.mark.usefixtures("environment", "routes")
-async def test_both_eras_get_the_same_choice_and_the_same_refusals(real_lab: Lab, workspace: Path) -> None:
+@pytest.mark.usefixtures("routes")
+async def test_both_eras_get_the_same_choice_and_the_same_refusals(host_env: dict[str, str], workspace: Path) -> None:
     stories = []
     for era in ERAS:
-        async with Client(make_server(), mode=era) as client:
+        async with opened(host_env) as runtime, Client(make_server(runtime), mode=era) as client:
             story: list[Any] = []
 
             async def delegate(client: Any = client, story: list[Any] = story, **more: Any) -> dict[str, Any]:
