@@ -95,8 +95,9 @@ async def claim_look(runtime: Runtime, asked: Asked) -> None:
 
 
 async def reach_host(runtime: Runtime) -> CatalogRead:
-    """One read that proves reachability, wire and login; what it read serves the model check a moment later."""
+    """Proves reachability, wire and login by a read; what it read serves the model check a moment later."""
     try:
+        await runtime.host.ready()
         catalog = await runtime.host.model_catalog()
     except HostFault as fault:
         stop = stop_for_fault(fault)

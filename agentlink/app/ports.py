@@ -97,6 +97,10 @@ class Host(Protocol):
         """Finds the wire and proves reachability and login with reads only."""
         ...
 
+    async def ready(self) -> None:
+        """Proves once per connection that the Host offers what a launch is settled by."""
+        ...
+
     async def roster(self) -> tuple[Preset, ...]: ...
 
     async def create_session(self, session: SessionId, *, cwd: str, preset: str | None) -> CreatedSession:

@@ -18,6 +18,8 @@ from agentlink.host.http import Exchange, exchange, new_client
 from agentlink.wire import remote
 from agentlink.wire.detect import PROBE_PATHS, Wire, wire_from_probes
 
+PROBE_SESSION = "session-agentlink-probe"
+"""An id that no Host has: asking for it changes nothing."""
 READ_TIMEOUT_S = 10.0
 WRITE_TIMEOUT_S = 15.0
 _API_STATUSES = frozenset({401, 403, 404, 426})
@@ -42,6 +44,7 @@ class RemoteHost:
         self.wire: Wire | None = None
         self._cookies = cookies
         self._token = launch_token
+        self._tells_state = False
         self._read_timeout_s = read_timeout_s
         self._write_timeout_s = write_timeout_s
         self._client: httpx.AsyncClient | None = None
@@ -72,6 +75,12 @@ class RemoteHost:
         if wire != "remote":
             raise Unsupported(f"{self.origin} speaks the older wire, which this version does not ({tried})")
         self.wire = wire
+
+    async def ready(self) -> None:
+        """Proves once per connection, by a read, that this Host can tell the exact state of a session."""
+        if self.wire is None or not self._tells_state:
+            await self._read("session/projections", {"request": {"sessionId": PROBE_SESSION}})
+            self._tells_state = True
 
     async def login(self, token: str) -> Cookie:
         """Exchanges a printed launch token for a cookie and stores it. Raises LoginNeeded when it is refused, and

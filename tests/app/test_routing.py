@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 
 from agentlink.app.delegate import DelegateRequest, delegate
@@ -13,7 +14,7 @@ from agentlink.app.runtime import Runtime
 from agentlink.core.errors import Code, Failure
 from agentlink.core.host.values import Preset
 from agentlink.core.ids import TaskId
-from agentlink.lab import Lab
+from agentlink.lab import ChangeableState, Lab, write_changeable
 from tests.app.requests import as_json, model_ran, prompts_in, status_of
 from tests.app.test_crashes import killed_delegation
 from tests.requirements import requirement
@@ -217,6 +218,39 @@ async def test_a_preset_that_goes_between_roster_and_create_stops_without_a_seco
 
 
 @requirement("FR-06", "SI-08", "AC-14", "AC-17")
+@pytest.mark.parametrize(("state", "code"), [("gone", Code.PRESET_NOT_FOUND), ("broken", Code.PRESET_BROKEN)])
+async def test_a_preset_that_really_goes_or_breaks_after_the_roster_was_read_stops_the_launch(
+    runtime: Runtime, workspace: Path, routes: Path, host_lab: Lab, state: ChangeableState, code: Code
+) -> None:
+    routes.write_text(RULES + '[[rule]]\nid = "planning"\npreset = "changeable"\nmatch = { kind = "planning" }\n')
+    original = runtime.host.roster
+
+    async def standing(wanted: ChangeableState) -> bool:
+        found = {preset.id: preset for preset in await original()}.get("changeable")
+        shown = "gone" if found is None else "broken" if found.broken else "good"
+        return shown == wanted
+
+    async def set_to(wanted: ChangeableState) -> None:
+        write_changeable(host_lab.host.home, wanted)
+        with anyio.fail_after(15):
+            while not await standing(wanted):
+                await anyio.sleep(0.1)
+
+    async def the_preset_changes_right_after() -> tuple[Preset, ...]:
+        roster = await original()
+        await set_to(state)
+        return roster
+
+    runtime.host.roster = the_preset_changes_right_after  # type: ignore[method-assign]
+    prompt = f"planning {workspace.name}"
+    try:
+        failure = await refused(runtime, auto(workspace, {"kind": "planning"}, prompt))
+        assert (failure.code, failure.session, failure.prompt_sent) == (code, None, False)
+        assert host_lab.model.runs(prompt) == 0
+    finally:
+        await set_to("good")
+
+
 async def test_a_preset_that_changes_between_create_and_prompt_stops_an_automatic_launch(
     runtime: Runtime, workspace: Path, routes: Path
 ) -> None:

@@ -280,6 +280,9 @@ class SimLink:
     async def connect(self) -> None:
         await self.call("connect", lambda: None)
 
+    async def ready(self) -> None:
+        return
+
     async def roster(self) -> tuple[Preset, ...]:
         return await self.call(
             "roster",
