@@ -48,11 +48,17 @@ async def delegate(runtime: Runtime, request: DelegateRequest) -> Delegated:
     Cancelling it stops a launch that is not selected yet; after that the launch runs on to its final fact (rule 12).
     """
     asked = await _checked(runtime, request)
-    if asked.key is not None:
-        owner = await runtime.store.key_owner(asked.key)
-        if owner is not None:
-            return await _join(runtime, asked, owner)
-    await claim_look(runtime, asked)
+    owner = await _key_owner(runtime, asked)
+    if owner is not None:
+        return await _join(runtime, asked, owner)
+    try:
+        await claim_look(runtime, asked)
+    except Failure as failure:
+        # The directory may have been claimed a moment ago by this very request, sent by another process.
+        owner = await _key_owner(runtime, asked) if failure.code is Code.WORKSPACE_CONFLICT else None
+        if owner is None:
+            raise
+        return await _join(runtime, asked, owner)
     catalog = await reach_host(runtime)
     view = TaskView(runtime.new_task_id(), Launch(), 0)
 
@@ -64,6 +70,10 @@ async def delegate(runtime: Runtime, request: DelegateRequest) -> Delegated:
         return await runtime.to_the_end.run(launch)
     except KeyTaken as taken:
         return await _join(runtime, asked, taken.owner)
+
+
+async def _key_owner(runtime: Runtime, asked: Asked) -> TaskView | None:
+    return None if asked.key is None else await runtime.store.key_owner(asked.key)
 
 
 async def _checked(runtime: Runtime, request: DelegateRequest) -> Asked:
