@@ -7,15 +7,14 @@ from agentlink.core.host.faults import HostFault, LoginNeeded
 from agentlink.core.host.values import Preset
 from agentlink.core.launch.decide import stop_for_fault
 from agentlink.core.redact import redact
-
-_PROBE_SESSION = "session-agentlink-probe"
+from agentlink.host.client import PROBE_SESSION
 
 
 async def host_status(runtime: Runtime) -> HostStatus:
     """Availability, wire, login, presets and the health of the routes; never raises for anything a Host does."""
     host = runtime.host
     try:
-        await host.session_state(_PROBE_SESSION)
+        await host.session_state(PROBE_SESSION)
     except HostFault as fault:
         stop = stop_for_fault(fault)
         login = "required" if isinstance(fault, LoginNeeded) else "unknown"

@@ -2,7 +2,8 @@
 
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 DIRECTORY_MODE = 0o700
@@ -37,24 +38,25 @@ def write_atomic(path: Path, data: bytes) -> None:
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise OSError(f"{path} is not a regular file")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
-    try:
-        try:
-            write_all(fd, data)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+    with _flushed_temporary(path, data) as temporary:
         os.replace(temporary, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-        raise
     fsync_dir(path.parent)
 
 
 def create_private(path: Path, data: bytes) -> bool:
     """Makes the file with this content unless it exists; says whether it was made. A racing reader sees all or none."""
+    with _flushed_temporary(path, data) as temporary:
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+    fsync_dir(path.parent)
+    return True
+
+
+@contextmanager
+def _flushed_temporary(path: Path, data: bytes) -> Iterator[Path]:
+    """A private file with this content beside `path`, flushed; whatever is left of it is removed at the end."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
     try:
@@ -63,13 +65,10 @@ def create_private(path: Path, data: bytes) -> bool:
             os.fsync(fd)
         finally:
             os.close(fd)
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
+        yield temporary
     finally:
-        temporary.unlink()
-    fsync_dir(path.parent)
-    return True
+        with suppress(FileNotFoundError):
+            temporary.unlink()
 
 
 def write_all(fd: int, data: bytes) -> None:

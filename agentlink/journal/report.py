@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 
 from agentlink.core.facts.record import FIRST_SUM, LineNewer
-from agentlink.core.facts.work import Carried, Checkpoint, Repaired
+from agentlink.core.facts.work import Carried, Repaired
 from agentlink.journal import segment
 from agentlink.journal.journal import Journal
 from agentlink.journal.lines import segment_numbers, segment_path
 from agentlink.journal.problems import failure_of
-from agentlink.journal.sealed import read_sealed
+from agentlink.journal.sealed import head_of, read_sealed
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -110,7 +110,7 @@ def _verify_sealed(journal: Journal, number: int, repaired: set[int]) -> tuple[i
         return 0, [{"segment": path.name, "offset": 0, "reason": "the segment is missing"}], set()
     except LineNewer as newer:
         return count, [{"segment": path.name, "offset": 0, "reason": f"format {newer.version}"}], tasks
-    tie = _checkpoint(journal, number + 1)
+    tie = head_of(segment_path(journal.directory, number + 1), after=number).checkpoint
     if tie is not None and not damage and (tie.after_sum, tie.after_seq) != (last_sum, last_seq):
         reason = "its end is not the one that the next segment was begun after"
         damage.append({"segment": path.name, "offset": path.stat().st_size, "reason": reason})
@@ -120,14 +120,6 @@ def _verify_sealed(journal: Journal, number: int, repaired: set[int]) -> tuple[i
 def _stored_sum(path: Path) -> str:
     raw = segment.last_lines(path, end=path.stat().st_size, count=1)
     return raw[-1][-18:-2] if raw else FIRST_SUM
-
-
-def _checkpoint(journal: Journal, number: int) -> Checkpoint | None:
-    for sealed in read_sealed(segment_path(journal.directory, number)):
-        for fact in sealed.line.facts if sealed.line is not None else ():
-            if isinstance(fact, Checkpoint):
-                return fact
-    return None
 
 
 def _count_lines(journal: Journal) -> int:
