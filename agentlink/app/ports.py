@@ -2,12 +2,23 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Literal, Protocol, TypeVar
+
+import msgspec
 
 from agentlink.core.errors import Failure
 from agentlink.core.facts.launch import LaunchFact
 from agentlink.core.facts.work import ClaimReleased
-from agentlink.core.host.values import CreatedSession, ModelCatalog, Page, Preset, SessionState
+from agentlink.core.host.values import (
+    Address,
+    CreatedSession,
+    LiveItem,
+    ModelCatalog,
+    Offer,
+    Page,
+    Preset,
+    SessionState,
+)
 from agentlink.core.ids import RequestId, SessionId, TaskId
 from agentlink.core.launch.claims import Claim
 from agentlink.core.launch.history import Recorded, TaskView
@@ -74,6 +85,49 @@ class Store(Protocol):
         ...
 
 
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Feed(Protocol[T_co]):
+    """One stream of a link, in the order in which its items came."""
+
+    async def next(self) -> T_co:
+        """The next item; waits for it without a bound of its own. Nothing is lost when the wait is cancelled."""
+        ...
+
+
+class LinkState(msgspec.Struct, frozen=True, kw_only=True):
+    """How the live connection stands; times are monotonic seconds."""
+
+    connected: bool
+    since: float
+    last_frame: float | None = None
+    """When anything was last heard of the Host, its heartbeat included; None before the first connection."""
+    failures: int = 0
+    """Attempts to connect that failed in a row."""
+    reason: str | None = None
+    """Why it is not connected."""
+
+
+class Link(Protocol):
+    """The one live connection of a process to its Host: opened when a stream is wanted, and again when it broke."""
+
+    @property
+    def state(self) -> LinkState: ...
+
+    def follow(self, address: Address) -> AbstractAsyncContextManager[Feed[LiveItem]]:
+        """A session's events from now on. The first item is a Snapshot, or LinkLost while the Host is away."""
+        ...
+
+    def offers(self) -> AbstractAsyncContextManager[Feed[Offer]]:
+        """What the Host's agents ask a person. The first item is Attached, or LinkLost while the Host is away."""
+        ...
+
+    async def run(self) -> None:
+        """Keeps the connection for as long as somebody wants a stream; ends only by cancellation."""
+        ...
+
+
 class Host(Protocol):
     """One DSH Web Host, whatever its wire. Every call is bounded in time and size and raises HostFault.
 
@@ -113,16 +167,55 @@ class Host(Protocol):
 
     async def model_catalog(self) -> ModelCatalog: ...
 
-    async def send_prompt(self, session: str, *, request: RequestId, prompt: str) -> None:
-        """Queues the prompt, byte for byte. A write: never repeat it after ReplyLost or BadReply."""
+    async def send_prompt(
+        self, session: str, *, request: RequestId, prompt: str, mode: Literal["queue", "steer"] = "queue"
+    ) -> None:
+        """Hands the prompt over, byte for byte: for a turn of its own, or to join the running one at its next step.
+
+        A write: never repeat it after ReplyLost or BadReply.
+        """
+        ...
+
+    async def cancel_turn(self, session: str) -> None:
+        """Stops the running turn, if there is one. Waiting prompts stay."""
+        ...
+
+    async def remove_queued(self, session: str, item: str) -> None:
+        """Takes one waiting prompt out of the queue. Raises Refused `not_queued` when it does not wait any more."""
+        ...
+
+    async def interrupt_child(self, parent: str, child: str, *, mode: str) -> None:
+        """Stops a subagent's turn."""
+        ...
+
+    async def answer_offer(self, client: str, key: str, value: object) -> None:
+        """Answers what the Host offered to that client. Its receipt proves nothing: read the log."""
+        ...
+
+    async def running(self) -> dict[str, bool]:
+        """Whether each of the Host's sessions is at work: one call whose cost grows with the Host's sessions."""
+        ...
+
+    def link(self) -> Link:
+        """A live connection of its own; nothing is opened yet."""
         ...
 
     async def rename(self, session: str, title: str) -> None: ...
 
     async def page(
-        self, session: str, *, through: int, before: int | None = None, messages: int, whole_turn: bool = False
+        self,
+        session: str,
+        *,
+        through: int,
+        before: int | None = None,
+        messages: int,
+        whole_turn: bool = False,
+        parent: str | None = None,
     ) -> Page:
-        """Events up to `through`, the last `messages` messages of them; `whole_turn` starts at a turn's beginning."""
+        """Events up to `through`, the last `messages` messages of them; `whole_turn` starts at a turn's beginning.
+
+        A subagent's history needs its `parent`.
+        """
         ...
 
     async def aclose(self) -> None:

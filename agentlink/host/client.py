@@ -4,14 +4,14 @@ Every call is made once. A write whose answer is lost is never repeated here: th
 """
 
 import uuid
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import msgspec
 from anyio import Lock, to_thread
 
 from agentlink.core.host.faults import BadReply, LoginNeeded, Refused, ReplyLost, Unreachable, Unsupported
-from agentlink.core.host.values import CreatedSession, ModelCatalog, Page, Preset, SessionState
+from agentlink.core.host.values import Address, CreatedSession, ModelCatalog, Page, Preset, SessionState
 from agentlink.core.ids import RequestId, SessionId
 from agentlink.host.cookies import Cookie, CookieFiles, new_binding
 from agentlink.host.http import Exchange, exchange, new_client
@@ -22,6 +22,7 @@ PROBE_SESSION = "session-agentlink-probe"
 """An id that no Host has: asking for it changes nothing."""
 READ_TIMEOUT_S = 10.0
 WRITE_TIMEOUT_S = 15.0
+LIST_TIMEOUT_S = 3.0
 _API_STATUSES = frozenset({401, 403, 404, 426})
 """What an API answers to a plain GET of a stream: a Host of another generation may be behind it (field case F2)."""
 
@@ -223,20 +224,48 @@ class RemoteHost:
         value, _ = await self._read("session/modelCatalog", {})
         return remote.decode_catalog(value)
 
-    async def send_prompt(self, session: str, *, request: RequestId, prompt: str) -> None:
+    async def send_prompt(
+        self, session: str, *, request: RequestId, prompt: str, mode: Literal["queue", "steer"] = "queue"
+    ) -> None:
         content = [{"type": "text", "text": prompt}]
-        args = {"request": {"requestId": request, "sessionId": session, "mode": "queue", "content": content}}
+        args = {"request": {"requestId": request, "sessionId": session, "mode": mode, "content": content}}
         value, _ = await self._call("session/prompt", args, timeout_s=self._write_timeout_s)
         remote.decode_accepted(value)
+
+    async def cancel_turn(self, session: str) -> None:
+        await self._call("session/cancel", {"request": {"sessionId": session}}, timeout_s=self._write_timeout_s)
+
+    async def remove_queued(self, session: str, item: str) -> None:
+        request = {"sessionId": session, "itemId": item, "action": {"kind": "remove"}}
+        await self._call("session/updateQueue", {"request": request}, timeout_s=self._write_timeout_s)
+
+    async def interrupt_child(self, parent: str, child: str, *, mode: str) -> None:
+        args = {"parentSessionId": parent, "childSessionId": child, "mode": mode}
+        await self._call("subagents/interruptByParent", args, timeout_s=self._write_timeout_s)
+
+    async def answer_offer(self, client: str, key: str, value: object) -> None:
+        args = {"clientId": client, "eventId": key, "outcome": {"kind": "result", "value": value}}
+        await self._call("$events/result", args, timeout_s=self._write_timeout_s)
+
+    async def running(self) -> dict[str, bool]:
+        value, _ = await self._call("session/list", {"_request": {}}, timeout_s=LIST_TIMEOUT_S)
+        return remote.decode_running(value)
 
     async def rename(self, session: str, title: str) -> None:
         args = {"request": {"sessionId": session, "title": title}}
         await self._call("session/rename", args, timeout_s=self._write_timeout_s)
 
     async def page(
-        self, session: str, *, through: int, before: int | None = None, messages: int, whole_turn: bool = False
+        self,
+        session: str,
+        *,
+        through: int,
+        before: int | None = None,
+        messages: int,
+        whole_turn: bool = False,
+        parent: str | None = None,
     ) -> Page:
-        address = {"kind": "session", "sessionId": session}
+        address = remote.address_args(Address(session, parent))
         request: dict[str, Any] = {"address": address, "throughSeq": through, "maxMessages": messages}
         if before is not None:
             request["beforeSeq"] = before

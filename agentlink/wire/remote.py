@@ -10,12 +10,15 @@ import msgspec
 
 from agentlink.core.host.faults import BadReply, RefusalKind, Refused
 from agentlink.core.host.values import (
+    Address,
+    ChildRef,
     CreatedSession,
     Event,
     ModelCatalog,
     ModelChoice,
     Page,
     Preset,
+    QueuedItem,
     SessionState,
 )
 from agentlink.wire.remote_events import UNREADABLE, RawEvent, neutral_event
@@ -32,6 +35,7 @@ _KINDS: dict[str, RefusalKind] = {
     "agent-preset/not-found": "preset_not_found",
     "agent-preset/invalid": "preset_broken",
     "session/not-found": "session_not_found",
+    "session/queue-item-not-found": "not_queued",
 }
 _UNPROVEN = ("gateway/internal", "gateway/service-unavailable", "gateway/cancelled", "gateway/peer-disposed")
 
@@ -91,6 +95,14 @@ class _Source(msgspec.Struct, rename="camel"):
 
 class _Waiting(msgspec.Struct):
     source: _Source = msgspec.field(default_factory=_Source)
+    id: str = ""
+
+
+class _Child(msgspec.Struct, rename="camel"):
+    id: str
+    label: str | None = None
+    mode: str | None = None
+    created_at: int = 0
 
 
 class _ListMetadata(msgspec.Struct):
@@ -102,6 +114,7 @@ class _Projections(msgspec.Struct, rename="camel"):
     model_selection: _Selection | None = None
     inbox: dict[str, list[_Waiting]] = {}
     session_list_metadata: _ListMetadata | None = None
+    subagent_catalog: list[_Child] | None = None
 
 
 class _State(msgspec.Struct, rename="camel"):
@@ -118,6 +131,15 @@ class _Record(msgspec.Struct):
 class _Page(msgspec.Struct, rename="camel"):
     records: list[_Record]
     has_more: bool
+
+
+class _Row(msgspec.Struct, rename="camel"):
+    session_id: str
+    running: bool = False
+
+
+class _Rows(msgspec.Struct):
+    items: list[_Row]
 
 
 class _Accepted(msgspec.Struct):
@@ -185,14 +207,36 @@ def decode_state(value: msgspec.Raw) -> SessionState | None:
 def _neutral_state(state: Any) -> SessionState:
     values = state.values
     choice = values.model_selection.next if values.model_selection else None
-    waiting = tuple(item.source.rpc_id for name in ("next-turn", "next-step") for item in values.inbox.get(name, ()))
+    next_turn, next_step = _queue(values, "next-turn"), _queue(values, "next-step")
     return SessionState(
         last_seq=state.as_of_seq,
         preset=values.agent_preset,
         model=None if choice is None else ModelChoice(choice.provider, choice.model),
-        waiting=waiting,
+        waiting=tuple(item.request for item in (*next_turn, *next_step)),
         blank=values.session_list_metadata.blank if values.session_list_metadata else state.as_of_seq < 0,
+        next_turn=next_turn,
+        next_step=next_step,
+        children=tuple(
+            ChildRef(child.id, child.label or "", child.mode or "unknown", child.created_at)
+            for child in values.subagent_catalog or ()
+        ),
     )
+
+
+def _queue(values: Any, name: str) -> tuple[QueuedItem, ...]:
+    return tuple(QueuedItem(item.id, item.source.rpc_id) for item in values.inbox.get(name, ()))
+
+
+def address_args(address: Address) -> dict[str, str]:
+    """The address of a history call: a subagent's session is refused under its own id alone."""
+    if address.parent is None:
+        return {"kind": "session", "sessionId": address.session}
+    return {
+        "kind": "subagent",
+        "parentSessionId": address.parent,
+        "childSessionId": address.session,
+        "mode": "unknown",
+    }
 
 
 def decode_catalog(value: msgspec.Raw) -> ModelCatalog:
@@ -213,6 +257,11 @@ def decode_page(value: msgspec.Raw, *, host_now_ms: int | None) -> Page:
     if any(after.seq != before.seq + 1 for before, after in pairwise(events)):
         raise BadReply("a history page with a gap")
     return Page(tuple(events), page.has_more, host_now_ms)
+
+
+def decode_running(value: msgspec.Raw) -> dict[str, bool]:
+    """The answer of `session/list`: which sessions are at work."""
+    return {row.session_id: row.running for row in _decode(value, _Rows).items}
 
 
 def decode_accepted(value: msgspec.Raw) -> None:

@@ -9,9 +9,15 @@ from agentlink.core.host.values import (
     ApprovalAsked,
     ApprovalDecided,
     AssistantMessage,
+    ChildRef,
     Event,
     InboxSpliced,
+    ModelChanged,
+    ModelChoice,
+    ModelRetried,
     OtherEvent,
+    PresetChanged,
+    SubagentStarted,
     ToolCalled,
     ToolEnded,
     TurnEnded,
@@ -37,6 +43,7 @@ class RawEvent(msgspec.Struct):
 class _Source(msgspec.Struct, rename="camel"):
     kind: str = ""
     rpc_id: str | None = None
+    sender_session_id: str | None = None
 
 
 class _Part(msgspec.Struct):
@@ -46,6 +53,8 @@ class _Part(msgspec.Struct):
 
 class _Message(msgspec.Struct):
     source: _Source = msgspec.field(default_factory=_Source)
+    content: list[_Part] = []
+    id: str = ""
 
 
 class _AssistantContent(msgspec.Struct):
@@ -54,6 +63,7 @@ class _AssistantContent(msgspec.Struct):
 
 class _Assistant(msgspec.Struct):
     message: _AssistantContent
+    interrupted: bool = False
 
 
 class _Spliced(msgspec.Struct, rename="camel"):
@@ -85,18 +95,64 @@ class _End(msgspec.Struct):
 class _Call(msgspec.Struct, rename="camel"):
     call_id: str
     name: str
+    arguments: str = ""
 
 
 class _ToolMessage(msgspec.Struct, rename="camel"):
     tool_call_id: str
+    content: list[_Part] = []
+    is_error: bool = False
 
 
 class _ToolResult(msgspec.Struct):
     message: _ToolMessage
+    error: _EndError | None = None
 
 
-class _Approval(msgspec.Struct):
+class _Asked(msgspec.Struct, rename="camel"):
     id: str
+    tool_name: str = ""
+    call_id: str | None = None
+    reason: str | None = None
+
+
+class _Decided(msgspec.Struct):
+    id: str
+    outcome: str = ""
+
+
+class _Catalog(msgspec.Struct, rename="camel"):
+    child_id: str
+    label: str | None = None
+    mode: str | None = None
+    child_created_at: int = 0
+
+
+class _Failure(msgspec.Struct):
+    code: str | None = None
+
+
+class _Retry(msgspec.Struct, rename="camel"):
+    retry: int = 0
+    max_retries: int = 0
+    failure: _Failure | None = None
+
+
+class _Preset(msgspec.Struct, rename="camel"):
+    agent_preset: str
+
+
+class _Model(msgspec.Struct):
+    provider: str
+    model: str
+
+
+SETTLED = "subagent-settled"
+
+
+def joined_text(parts: list[_Part]) -> str:
+    """The text parts of a message, one after the other."""
+    return "".join(part.text for part in parts if part.type == "text")
 
 
 def neutral_event(raw: RawEvent) -> Event:
@@ -117,30 +173,66 @@ def _translate(raw: RawEvent) -> Event:
             code = end.reason.error.code if end.reason.error else None
             return TurnEnded(turn=end.turn, kind=end.reason.kind, error_code=code, **at)
         case "user/message":
-            source = msgspec.json.decode(raw.data, type=_Message).source
-            return UserMessage(request=source.rpc_id, by_person=source.kind == "user", **at)
+            message = msgspec.json.decode(raw.data, type=_Message)
+            source = message.source
+            return UserMessage(
+                request=source.rpc_id,
+                by_person=source.kind == "user",
+                source=source.kind,
+                text=joined_text(message.content),
+                reports=source.sender_session_id if source.kind == SETTLED else None,
+                **at,
+            )
         case "assistant/message":
-            parts = msgspec.json.decode(raw.data, type=_Assistant).message.content
-            text = "".join(part.text for part in parts if part.type == "text")
-            return AssistantMessage(text=text, calls_tools=any(part.type == "tool-call" for part in parts), **at)
+            assistant = msgspec.json.decode(raw.data, type=_Assistant)
+            parts = assistant.message.content
+            calls = any(part.type == "tool-call" for part in parts)
+            return AssistantMessage(text=joined_text(parts), calls_tools=calls, interrupted=assistant.interrupted, **at)
         case "agent/inbox/spliced":
             spliced = msgspec.json.decode(raw.data, type=_Spliced)
+            sources = [message.source for message in spliced.inserted]
             return InboxSpliced(
                 target="next-step" if spliced.target == "next-step" else "next-turn",
                 start=spliced.start,
                 removed=spliced.removed_count,
-                inserted=tuple(message.source.rpc_id for message in spliced.inserted),
+                inserted=tuple(source.rpc_id for source in sources),
                 canceled=spliced.outcome == "canceled",
+                items=tuple(message.id for message in spliced.inserted),
+                reports=tuple(s.sender_session_id for s in sources if s.kind == SETTLED and s.sender_session_id),
                 **at,
             )
         case "tool/call":
             call = msgspec.json.decode(raw.data, type=_Call)
-            return ToolCalled(call=call.call_id, name=call.name, **at)
+            return ToolCalled(call=call.call_id, name=call.name, arguments=call.arguments, **at)
         case "tool/result":
-            return ToolEnded(call=msgspec.json.decode(raw.data, type=_ToolResult).message.tool_call_id, **at)
+            result = msgspec.json.decode(raw.data, type=_ToolResult)
+            return ToolEnded(
+                call=result.message.tool_call_id,
+                failed=result.message.is_error,
+                error_code=result.error.code if result.error else None,
+                text=joined_text(result.message.content),
+                **at,
+            )
         case "approval/asked":
-            return ApprovalAsked(approval=msgspec.json.decode(raw.data, type=_Approval).id, **at)
+            asked = msgspec.json.decode(raw.data, type=_Asked)
+            return ApprovalAsked(
+                approval=asked.id, tool=asked.tool_name, call=asked.call_id, reason=asked.reason or "", **at
+            )
         case "approval/decided":
-            return ApprovalDecided(approval=msgspec.json.decode(raw.data, type=_Approval).id, **at)
+            decided = msgspec.json.decode(raw.data, type=_Decided)
+            return ApprovalDecided(approval=decided.id, outcome=decided.outcome, **at)
+        case "subagent/catalog":
+            entry = msgspec.json.decode(raw.data, type=_Catalog)
+            child = ChildRef(entry.child_id, entry.label or "", entry.mode or "unknown", entry.child_created_at)
+            return SubagentStarted(child=child, **at)
+        case "llm/retry":
+            again = msgspec.json.decode(raw.data, type=_Retry)
+            code = again.failure.code if again.failure else None
+            return ModelRetried(retry=again.retry, of=again.max_retries, error_code=code, **at)
+        case "agent-preset/selected":
+            return PresetChanged(preset=msgspec.json.decode(raw.data, type=_Preset).agent_preset, **at)
+        case "model/selection":
+            model = msgspec.json.decode(raw.data, type=_Model)
+            return ModelChanged(model=ModelChoice(model.provider, model.model), **at)
         case _:
             return OtherEvent(type=raw.type, **at)

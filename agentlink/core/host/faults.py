@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-RefusalKind = Literal["preset_not_found", "preset_broken", "session_not_found", "unproven", "other"]
+RefusalKind = Literal["preset_not_found", "preset_broken", "session_not_found", "not_queued", "unproven", "other"]
 """What a typed refusal means, for every wire alike; `unproven` says nothing about whether the call had an effect."""
 
 
