@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import assume
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agentlink.core.facts.base import fact_type
 from agentlink.core.facts.launch import (
     LaunchAbandoned,
     LaunchClaimed,
-    LaunchFact,
     LaunchFailed,
     LaunchRecovered,
     LaunchRequested,
@@ -24,7 +24,16 @@ from agentlink.core.facts.launch import (
     SessionCreated,
     SessionLost,
 )
-from agentlink.core.facts.work import ClaimReleased, TailSetAside
+from agentlink.core.facts.work import (
+    ClaimReleased,
+    ClaimTaken,
+    TailSetAside,
+    TaskLineFact,
+    WriteIntended,
+    WriteKind,
+    WriteOutcome,
+    WriteSettled,
+)
 from agentlink.core.host.values import Event, InboxSpliced, OtherEvent, TurnEnded, TurnStarted, UserMessage
 from agentlink.core.launch import machine
 from agentlink.core.launch.history import Recorded
@@ -79,6 +88,13 @@ def _facts(name: st.SearchStrategy[str], number: st.SearchStrategy[int]) -> dict
         SessionLost: st.builds(SessionLost, session=name, proof=st.sampled_from(("binding", "sibling", "person"))),
         LaunchAbandoned: st.builds(LaunchAbandoned),
         ClaimReleased: st.builds(ClaimReleased, forced=st.booleans()),
+        ClaimTaken: st.builds(ClaimTaken),
+        WriteIntended: st.builds(
+            WriteIntended, kind=st.sampled_from(get_args(WriteKind)), request=name, target=some, key=some, input=some
+        ),
+        WriteSettled: st.builds(
+            WriteSettled, request=name, outcome=st.sampled_from(get_args(WriteOutcome)), host_code=some
+        ),
     }
 
 
@@ -97,23 +113,41 @@ def legal_kinds(launch: Launch) -> list[type]:
         for row in machine.ROWS
         if row.source == launch.state and (row.guard is None or GUARDS[row.guard](launch))
     ]
-    return [*kinds, ClaimReleased] if launch.claim_held else kinds
+    if launch.claim_held:
+        kinds.append(ClaimReleased)
+    if launch.state == machine.PROMPT_SENT:
+        kinds += [WriteIntended] if launch.claim_held else [WriteIntended, ClaimTaken]
+    return [*kinds, WriteSettled] if launch.writes.open else kinds
 
 
 @st.composite
-def legal_facts(
-    draw: st.DrawFn, *, max_size: int = 24, launch: Launch | None = None
-) -> list[LaunchFact | ClaimReleased]:
+def _legal_fact(draw: st.DrawFn, kind: type, launch: Launch) -> TaskLineFact:
+    """A fact of that kind; one of a write names a request that is new, or one that is open."""
+    fact = draw(FACTS[kind])
+    if isinstance(fact, WriteIntended):
+        return replace(fact, request=f"w{launch.writes.count}")
+    if isinstance(fact, WriteSettled):
+        write = draw(st.sampled_from(launch.writes.open))
+        outcomes = ("history", "lost", "discarded", "consumed", "unknown")
+        fresh = write.outcome is None
+        return replace(
+            fact, request=write.request, outcome=draw(st.sampled_from(get_args(WriteOutcome) if fresh else outcomes))
+        )
+    return fact
+
+
+@st.composite
+def legal_facts(draw: st.DrawFn, *, max_size: int = 24, launch: Launch | None = None) -> list[TaskLineFact]:
     """Facts in an order that the table allows, over several attempts."""
     launch = launch or Launch()
-    facts: list[LaunchFact | ClaimReleased] = []
+    facts: list[TaskLineFact] = []
     for _ in range(draw(st.integers(0, max_size))):
         kinds = legal_kinds(launch)
         if not kinds:
             break
         # A failure is legal almost everywhere: drawn like the others it would end most walks early.
         kind = draw(st.sampled_from([k for k in kinds for _ in range(1 if k is LaunchFailed else 3)]))
-        fact = draw(FACTS[kind])
+        fact = draw(_legal_fact(kind, launch))
         facts.append(fact)
         launch = apply(launch, fact)
     return facts

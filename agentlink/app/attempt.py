@@ -10,14 +10,13 @@ from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.base import fact_type
 from agentlink.core.facts.launch import (
     LaunchClaimed,
-    LaunchFact,
     LaunchFailed,
     PresetVerified,
     PromptSent,
     SessionCreated,
     Verified,
 )
-from agentlink.core.facts.work import ClaimReleased
+from agentlink.core.facts.work import TaskFact, TaskLineFact
 from agentlink.core.host.faults import BadReply, HostFault, Refused, ReplyLost
 from agentlink.core.host.find_prompt import find_prompt, others_took_part
 from agentlink.core.host.values import CreatedSession, ModelCatalog, SessionState
@@ -69,11 +68,11 @@ class Attempt:
         self.n = view.n
         self.warnings: list[str] = []
 
-    async def record(self, *facts: LaunchFact | ClaimReleased, rule: Rule | None = None) -> None:
+    async def record(self, *facts: TaskLineFact, rule: Rule | None = None) -> None:
         """Appends one line. Raises Failure, told from where the launch stands; then no effect may follow."""
         launch = self.launch
         for fact in facts:
-            if not isinstance(fact, ClaimReleased):
+            if not isinstance(fact, TaskFact):
                 _engine.step(launch.state, fact_type(fact), launch)
                 break  # later facts of one line are checked by the store's own fold, state by state
         try:

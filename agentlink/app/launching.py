@@ -22,6 +22,7 @@ from agentlink.core.launch.state import Launch
 from agentlink.core.routing.hints import Hints, canonical
 from agentlink.core.routing.router import Choice, not_configured, route
 from agentlink.core.routing.rules import Rules
+from agentlink.core.supervision.cursor import START, cursor_at, encode
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +53,7 @@ class KeyTaken(Exception):
 # -- the workspace claim
 
 
-def _claim_rule(task: str, asked_cwd: str, mode: ClaimMode) -> Rule:
+def claim_rule(task: str, asked_cwd: str, mode: ClaimMode) -> Rule:
     """Refuses a claim beside which another one may not stand."""
 
     def rule(journal: JournalView) -> None:
@@ -81,7 +82,7 @@ async def claim_look(runtime: Runtime, asked: Asked) -> None:
     seen: set[str] = set()
     while True:
         try:
-            await runtime.store.check(_claim_rule("", asked.cwd, asked.claim))
+            await runtime.store.check(claim_rule("", asked.cwd, asked.claim))
             return
         except _ClaimConflict as conflict:
             view = await runtime.store.task(TaskId(conflict.claim.task))
@@ -161,7 +162,7 @@ async def _select(runtime: Runtime, asked: Asked, attempt: Attempt) -> None:
         reason = "dsh_default" if asked.preset is None else "explicit_preset"
         selected = LaunchSelected(session=session, reason=reason, preset=asked.preset)
     try:
-        await attempt.record(selected, rule=_claim_rule(attempt.task, asked.cwd, asked.claim))
+        await attempt.record(selected, rule=claim_rule(attempt.task, asked.cwd, asked.claim))
     except Failure as failure:
         if failure.code is not Code.WORKSPACE_CONFLICT:
             raise
@@ -206,7 +207,7 @@ async def recover_into(runtime: Runtime, asked: Asked, view: TaskView) -> Delega
 
     resolved = await attempt.look_before_recovery()
     again = LaunchRecovered(attempt=launch.attempt + 1, resolved=resolved, binding=runtime.host.binding)
-    await attempt.record(again, rule=_claim_rule(view.task, launch.cwd, launch.claim_mode))
+    await attempt.record(again, rule=claim_rule(view.task, launch.cwd, launch.claim_mode))
     await attempt.verify()
     await _send(asked, attempt)
     return delegated(attempt.task, attempt.launch, repeated=True, warnings=tuple(attempt.warnings))
@@ -228,5 +229,6 @@ def delegated(task: str, launch: Launch, *, repeated: bool = False, warnings: tu
         ),
         claim=claim_info(launch),
         repeated=repeated,
+        cursor=encode(cursor_at(task, START)),
         warnings=warnings,
     )

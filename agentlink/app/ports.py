@@ -7,8 +7,7 @@ from typing import Literal, Protocol, TypeVar
 import msgspec
 
 from agentlink.core.errors import Failure
-from agentlink.core.facts.launch import LaunchFact
-from agentlink.core.facts.work import ClaimReleased
+from agentlink.core.facts.work import TaskLineFact
 from agentlink.core.host.values import (
     Address,
     CreatedSession,
@@ -46,7 +45,7 @@ class Store(Protocol):
     async def append(
         self,
         task: TaskId,
-        facts: Sequence[LaunchFact | ClaimReleased],
+        facts: Sequence[TaskLineFact],
         *,
         expected_n: int,
         rule: Rule | None = None,

@@ -6,6 +6,7 @@ from agentlink.core.host.values import Event
 
 _PAGE_MESSAGES = 200
 _HEAD_EVENTS = 64
+_TAIL_MESSAGES = 40
 
 
 async def whole_log(host: Host, session: str, *, through: int) -> tuple[tuple[Event, ...], int | None]:
@@ -18,6 +19,19 @@ async def whole_log(host: Host, session: str, *, through: int) -> tuple[tuple[Ev
         if not page.has_more or not page.events:
             return tuple(event for part in reversed(pages) for event in part), page.host_now_ms
         before = page.events[0].seq
+
+
+async def late_standing_of(host: Host, session: str, request: str, *, last_seq: int) -> tuple[Found, int | None]:
+    """The same for a request that was made long after the session began: its message is near the end."""
+    if last_seq < 0:
+        return ABSENT, None
+    tail = await host.page(session, through=last_seq, messages=_TAIL_MESSAGES)
+    found = find_prompt(tail.events, request)
+    if found.standing == "delivered" or not tail.has_more:
+        return found, tail.host_now_ms
+    # Which entry a removal took can be told only from the whole log.
+    events, now = await whole_log(host, session, through=last_seq)
+    return find_prompt(events, request), now
 
 
 async def standing_of(host: Host, session: str, request: str, *, last_seq: int) -> tuple[Found, int | None]:
@@ -34,3 +48,19 @@ async def standing_of(host: Host, session: str, request: str, *, last_seq: int) 
             return found, head.host_now_ms
     events, now = await whole_log(host, session, through=last_seq)
     return find_prompt(events, request), now
+
+
+async def events_after(host: Host, session: str, seq: int) -> tuple[Event, ...]:
+    """Every event after `seq`, for as long as they are few; a session that is gone has none. Raises HostFault."""
+    state = await host.session_state(session)
+    if state is None or state.last_seq <= seq:
+        return ()
+    events: tuple[Event, ...] = ()
+    before: int | None = None
+    while before is None or before > seq + 1:
+        page = await host.page(session, through=state.last_seq, before=before, messages=_TAIL_MESSAGES)
+        if not page.events:
+            break
+        events = page.events + events
+        before = page.events[0].seq
+    return tuple(event for event in events if event.seq > seq)

@@ -8,6 +8,7 @@ from agentlink.core.host.timeline import Execution
 from agentlink.core.launch.claims import CLAIM_NOTICE
 from agentlink.core.launch.history import RouteRecord
 from agentlink.core.launch.state import Launch
+from agentlink.core.supervision.interactions import Pending
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -62,6 +63,10 @@ class Delegated(Result, frozen=True, kw_only=True):
     routing: Routing
     claim: ClaimInfo
     repeated: bool = False
+    cursor: str | None = None
+    """From here a tail tells everything."""
+    waited: Any = None
+    """How the wait ended that was asked for with the delegation; see dsh_wait."""
     warnings: tuple[str, ...] = ()
 
 
@@ -95,6 +100,23 @@ class FailureInfo(Result, frozen=True, kw_only=True):
     message: str | None = None
 
 
+class Rest(Result, frozen=True, kw_only=True):
+    """Where the rest of a text is: `dsh_tail` with this event and offset goes on; `size` is that of the whole text, in
+    characters."""
+
+    event: str
+    offset: int
+    size: int
+
+
+class OpenWrite(Result, frozen=True, kw_only=True):
+    """A follow-up whose outcome is not final yet; `outcome` is null while nothing is known of it."""
+
+    request_id: str
+    kind: str
+    outcome: str | None
+
+
 class TaskStatus(Result, frozen=True, kw_only=True):
     """One task: its launch replayed from the journal, its conversation read from the Host."""
 
@@ -104,16 +126,24 @@ class TaskStatus(Result, frozen=True, kw_only=True):
     execution: Execution
     launch: LaunchDetail
     claim: ClaimInfo
-    waiting_prompts: int = 0
+    queued: int = 0
+    parked: int = 0
+    """Prompts that wait and will not run before another prompt comes."""
+    pending: tuple[Pending, ...] = ()
+    children_running: tuple[str, ...] = ()
+    tool: str | None = None
     final_message: str | None = None
+    final_message_rest: Rest | None = None
     final_message_missing: str | None = None
     error_code: str | None = None
+    open_writes: tuple[OpenWrite, ...] = ()
+    cursor: str | None = None
     failure: FailureInfo | None = None
     warnings: tuple[str, ...] = ()
 
 
 class TaskRow(Result, frozen=True, kw_only=True):
-    """One line of a list: journal facts only."""
+    """One line of a list: journal facts, and `running` as far as the Host said."""
 
     task_id: str
     stage: str
@@ -123,6 +153,7 @@ class TaskRow(Result, frozen=True, kw_only=True):
     claim_held: bool = False
     unfinished: bool = False
     abandoned: bool = False
+    running: bool | None = None
     created_at: str
 
 

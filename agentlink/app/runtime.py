@@ -6,13 +6,14 @@ import os
 import secrets
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
 
-from agentlink.app.ports import Host, Store
+from agentlink.app.ports import Host, Link, Store
 from agentlink.app.routes import NAME as ROUTES_NAME
 from agentlink.app.routes import RoutesFile
 from agentlink.app.settings import HOST_LABEL, Settings, load_settings
@@ -75,6 +76,25 @@ class Runtime:
         self.routes = routes or RoutesFile(Path(NO_ROUTES))
         self.to_the_end = ToTheEnd()
         self._secret = secret
+        self._link: Link | None = None
+
+    @asynccontextmanager
+    async def link(self) -> AsyncIterator[Link]:
+        """The live connection to the Host: the process's one, or one for this call where nothing runs behind calls."""
+        background = self.to_the_end.group
+        if background is not None:
+            if self._link is None:
+                self._link = self.host.link()
+                background.start_soon(self._link.run)
+            yield self._link
+            return
+        link = self.host.link()
+        async with anyio.create_task_group() as group:
+            group.start_soon(link.run)
+            try:
+                yield link
+            finally:
+                group.cancel_scope.cancel()
 
     async def aclose(self) -> None:
         """Closes the Host's connections; no call may be under way."""

@@ -8,7 +8,7 @@ from agentlink.app.ports import Rule
 from agentlink.app.read_log import standing_of
 from agentlink.app.runtime import Runtime
 from agentlink.core.facts.launch import LaunchFact
-from agentlink.core.facts.work import ClaimReleased
+from agentlink.core.facts.work import TaskLineFact
 from agentlink.core.host.faults import HostFault
 from agentlink.core.launch.settle import Look, Seen, settlement
 from agentlink.core.launch.state import Launch
@@ -24,7 +24,7 @@ class Records(Protocol):
 
     launch: Launch
 
-    async def record(self, *facts: LaunchFact | ClaimReleased, rule: Rule | None = None) -> None: ...
+    async def record(self, *facts: TaskLineFact, rule: Rule | None = None) -> None: ...
 
 
 async def settle_attempt(

@@ -48,6 +48,12 @@ class Code(StrEnum):
     TASK_NOT_FOUND = "task_not_found"
     TASK_BUSY = "task_busy"
     NOT_RECOVERABLE = "not_recoverable"
+    NOT_PROMPTED = "not_prompted"
+    STALE_VIEW = "stale_view"
+    NOT_PENDING = "not_pending"
+    AMBIGUOUS_REQUEST = "ambiguous_request"
+    BAD_ANSWER = "bad_answer"
+    CURSOR_INVALID = "cursor_invalid"
     JOURNAL_UNWRITABLE = "journal_unwritable"
     JOURNAL_CORRUPT = "journal_corrupt"
     JOURNAL_NEWER = "journal_newer"
@@ -99,6 +105,12 @@ NEXT: dict[Code, str] = {
     Code.TASK_NOT_FOUND: "List the tasks with dsh_list or `agentlink list`.",
     Code.TASK_BUSY: "Wait until the task is done, or release with force if nothing of it may run any more.",
     Code.NOT_RECOVERABLE: "Ask dsh_status for where the task stands; delegate again for a new one.",
+    Code.NOT_PROMPTED: "The session never got its prompt. Ask dsh_status; recover the task or delegate again.",
+    Code.STALE_VIEW: "Look at what happened since (dsh_tail with that cursor), then call again with the new cursor.",
+    Code.NOT_PENDING: "It is answered already or gone. Ask dsh_status what the task waits for now.",
+    Code.AMBIGUOUS_REQUEST: "Answer in DSH Web: the Host offers several items that cannot be told apart.",
+    Code.BAD_ANSWER: "Correct the answer to the named question; nothing was sent and it is still pending.",
+    Code.CURSOR_INVALID: "Call again without the cursor, or with the one of the last reply.",
     Code.JOURNAL_UNWRITABLE: "Free disk space or fix the permissions of the state home, then call again.",
     Code.JOURNAL_CORRUPT: "Run `agentlink journal verify`; nothing is written until it is repaired.",
     Code.JOURNAL_NEWER: "Update Agentlink: a newer version wrote this journal.",

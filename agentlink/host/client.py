@@ -4,7 +4,7 @@ Every call is made once. A write whose answer is lost is never repeated here: th
 """
 
 import uuid
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
 import msgspec
@@ -17,6 +17,9 @@ from agentlink.host.cookies import Cookie, CookieFiles, new_binding
 from agentlink.host.http import Exchange, exchange, new_client
 from agentlink.wire import remote
 from agentlink.wire.detect import PROBE_PATHS, Wire, wire_from_probes
+
+if TYPE_CHECKING:
+    from agentlink.host.stream import LiveLink
 
 PROBE_SESSION = "session-agentlink-probe"
 """An id that no Host has: asking for it changes nothing."""
@@ -204,6 +207,17 @@ class RemoteHost:
             return self._cookie
 
     # -- the port
+
+    def link(self) -> "LiveLink":
+        from agentlink.host.stream import LiveLink  # WebSockets take 30 ms to import, and most commands need none
+
+        return LiveLink(self.origin, self._live_login)
+
+    async def _live_login(self, refused: Cookie | None) -> Cookie:
+        """The login of a live connection, or another when this one was refused."""
+        if refused is not None:
+            return await self._renewed_cookie(refused)
+        return await self._current_cookie() or await self._renewed_cookie(None)
 
     async def roster(self) -> tuple[Preset, ...]:
         value, _ = await self._read("agentPresets/list", {})

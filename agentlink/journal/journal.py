@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentlink.core.errors import Failure
-from agentlink.core.facts.launch import LaunchFact
 from agentlink.core.facts.record import AnyFact, LineDamaged, LineNewer, decode_line
-from agentlink.core.facts.work import Carried, CarriedLine, ClaimReleased, Repaired, TailSetAside
+from agentlink.core.facts.work import Carried, CarriedLine, Repaired, TailSetAside, TaskLineFact
 from agentlink.core.ids import TaskId
 from agentlink.core.launch.claims import Claim
 from agentlink.core.launch.history import StaleTask, TaskView
@@ -119,7 +118,7 @@ class Journal:
     def append(
         self,
         task: TaskId,
-        facts: tuple[LaunchFact | ClaimReleased, ...],
+        facts: tuple[TaskLineFact, ...],
         *,
         expected_n: int,
         rule: Rule | None,

@@ -4,9 +4,15 @@ from array import array
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 
-from agentlink.core.facts.launch import LaunchFact
 from agentlink.core.facts.record import FIRST_SUM, AnyFact, Line, LineDamaged
-from agentlink.core.facts.work import Carried, CarriedLine, Checkpoint, ClaimReleased, Repaired, TailSetAside
+from agentlink.core.facts.work import (
+    Carried,
+    CarriedLine,
+    Checkpoint,
+    Repaired,
+    TailSetAside,
+    TaskLineFact,
+)
 from agentlink.core.ids import TaskId
 from agentlink.core.launch.claims import Claim
 from agentlink.core.launch.history import TaskView
@@ -215,7 +221,7 @@ class Ledger:
 
 def carried_line(line: Line) -> CarriedLine:
     """A task's own line in the form in which it is carried on. Raises LineDamaged for a line of the journal itself."""
-    facts = tuple(fact for fact in line.facts if isinstance(fact, LaunchFact | ClaimReleased))
+    facts = tuple(fact for fact in line.facts if isinstance(fact, TaskLineFact))
     if len(facts) != len(line.facts):
         raise LineDamaged("facts")
     return CarriedLine(line.seq, line.at, line.n, facts)

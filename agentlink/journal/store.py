@@ -9,8 +9,7 @@ from typing import TypeVar
 from anyio import to_thread
 
 from agentlink.core.errors import Code, Failure
-from agentlink.core.facts.launch import LaunchFact
-from agentlink.core.facts.work import ClaimReleased
+from agentlink.core.facts.work import TaskLineFact
 from agentlink.core.ids import TaskId
 from agentlink.core.launch.history import Recorded, TaskView
 from agentlink.core.launch.kinds import Kind
@@ -44,7 +43,7 @@ class FileStore:
     async def append(
         self,
         task: TaskId,
-        facts: Sequence[LaunchFact | ClaimReleased],
+        facts: Sequence[TaskLineFact],
         *,
         expected_n: int,
         rule: Rule | None = None,
@@ -56,7 +55,7 @@ class FileStore:
     def _append(
         self,
         task: TaskId,
-        facts: tuple[LaunchFact | ClaimReleased, ...],
+        facts: tuple[TaskLineFact, ...],
         expected_n: int,
         rule: Rule | None,
     ) -> TaskView:

@@ -14,16 +14,19 @@ from mcp.shared.exceptions import MCPError
 from agentlink import __version__
 from agentlink.app.recover import settle_unfinished
 from agentlink.app.runtime import Runtime, open_runtime
+from agentlink.app.wait import Say
 from agentlink.core.errors import Code, Failure
 from agentlink.mcp_server import result
 from agentlink.mcp_server.schema import input_schema, parse_arguments
-from agentlink.mcp_server.tools import BY_NAME, TOOLS, ToolSpec
+from agentlink.mcp_server.spec import ToolSpec
+from agentlink.mcp_server.tools import BY_NAME, TOOLS
 
 log = logging.getLogger("agentlink.mcp")
 
 INSTRUCTIONS = (
-    "Delegates coding tasks to the user's DSH Web Host. Delegate, then poll dsh_status until execution is no longer "
-    "running. Errors carry code, stage, promptSent and the next safe step; follow `next`."
+    "Delegates coding tasks to the user's DSH Web Host. Delegate, then dsh_wait until it does not time out; it also "
+    "returns when a question or an approval waits for a person. Errors carry code, stage, promptSent and the next safe "
+    "step; follow `next`."
 )
 
 
@@ -32,6 +35,8 @@ def make_server(runtime: Runtime | None = None) -> Server[Any]:
     return _Serving(runtime).server
 
 
+NEEDS_PERSON = "anthropic/requiresUserInteraction"
+"""The mark by which a caller asks its user before every call of a tool, in every permission mode."""
 SETTLE_AFTER_S = 1.5
 """A start answers its caller first; then what earlier processes left is settled."""
 SETTLE_WITHIN_S = 60.0
@@ -77,13 +82,13 @@ class _Serving:
     async def _list_tools(self, _ctx: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[describe(tool) for tool in TOOLS])
 
-    async def _call_tool(self, _ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def _call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = BY_NAME.get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name!r}")
         try:
             arguments = parse_arguments(tool.arguments, dict(params.arguments or {}))
-            return result.success(await tool.run(self._opened(), arguments))
+            return result.success(await tool.run(self._opened(), arguments, _progress(ctx)))
         except Failure as failure:
             return result.error(failure)
         except Exception as error:
@@ -91,6 +96,15 @@ class _Serving:
             return result.error(
                 Failure(Code.INTERNAL_ERROR, f"internal error: {type(error).__name__}", prompt_sent=None)
             )
+
+
+def _progress(ctx: Any) -> Say:
+    """Tells the caller how long it has waited; nothing happens when it did not ask."""
+
+    async def say(seconds: float, message: str) -> None:
+        await ctx.session.report_progress(seconds, None, message)
+
+    return say
 
 
 def describe(tool: ToolSpec) -> types.Tool:
@@ -106,6 +120,7 @@ def describe(tool: ToolSpec) -> types.Tool:
             idempotent_hint=tool.idempotent,
             open_world_hint=False,
         ),
+        _meta={NEEDS_PERSON: True} if tool.needs_person else None,
     )
 
 

@@ -1,10 +1,10 @@
 """The tools: their arguments, their words, and the one use case each of them calls (design section 7)."""
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
 
 from agentlink.app.delegate import DelegateRequest, delegate
 from agentlink.app.host_status import host_status
@@ -13,12 +13,14 @@ from agentlink.app.recover import recover
 from agentlink.app.release import release_workspace
 from agentlink.app.runtime import Runtime
 from agentlink.app.status import task_status
+from agentlink.app.wait import Say, WaitRequest, wait
 from agentlink.core.errors import Code, Failure
 from agentlink.core.ids import TaskId, task_id
 from agentlink.core.routing.hints import json_schema
+from agentlink.mcp_server.spec import RequestKey, TaskIdText, ToolSpec, checked_task, given
+from agentlink.mcp_server.supervision import SUPERVISION
 
 Text = Annotated[str, Meta(min_length=1)]
-TaskIdText = Annotated[str, Meta(pattern="^dsh_[0-9a-f]{12}$", description="Task id, dsh_…")]
 
 
 ROUTING_SCHEMA: dict[str, Any] = {
@@ -51,16 +53,8 @@ class DelegateArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     ) = UNSET
     routing: Annotated[dict[str, Any], Meta(extra_json_schema=ROUTING_SCHEMA)] | UnsetType = UNSET
     title: Annotated[str, Meta(description="Session title")] | UnsetType = UNSET
-    request_key: (
-        Annotated[
-            str,
-            Meta(
-                pattern="^[A-Za-z0-9._:-]{1,128}$",
-                description="Your own id for this request; repeating it never starts a second task",
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    request_key: RequestKey | UnsetType = UNSET
+    wait_seconds: Annotated[float, Meta(ge=0, description="Then wait as dsh_wait does")] | UnsetType = UNSET
 
 
 class StatusArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -97,31 +91,7 @@ class RecoverArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     ) = UNSET
 
 
-class ToolSpec(msgspec.Struct, frozen=True):
-    """One tool as data."""
-
-    name: str
-    title: str
-    description: str
-    arguments: type[msgspec.Struct]
-    run: Callable[[Runtime, Any], Awaitable[msgspec.Struct]]
-    read_only: bool = False
-    destructive: bool = False
-    idempotent: bool = False
-
-
-def _task(text: str) -> TaskId:
-    found = task_id(text)
-    if found is None:
-        raise Failure(Code.INVALID_REQUEST, "taskId looks like dsh_0123456789ab", details={"argument": "taskId"})
-    return found
-
-
-def _given(value: Any) -> Any:
-    return None if value is UNSET else value
-
-
-async def _host_status(runtime: Runtime, _: HostStatusArgs) -> msgspec.Struct:
+async def _host_status(runtime: Runtime, _: HostStatusArgs, _say: Say) -> msgspec.Struct:
     return await host_status(runtime)
 
 
@@ -139,48 +109,52 @@ def _routing_hints(routing: dict[str, Any]) -> dict[str, object]:
     return hints
 
 
-async def _delegate(runtime: Runtime, args: DelegateArgs) -> msgspec.Struct:
+async def _delegate(runtime: Runtime, args: DelegateArgs, say: Say) -> msgspec.Struct:
     request = DelegateRequest(
         prompt=args.prompt,
         cwd=args.cwd,
-        preset=_given(args.agent_preset),
+        preset=given(args.agent_preset),
         auto=args.routing is not UNSET,
         hints=None if args.routing is UNSET else _routing_hints(args.routing),
         claim="exclusive-write" if args.workspace_mode is UNSET else args.workspace_mode,
-        title=_given(args.title),
-        request_key=_given(args.request_key),
+        title=given(args.title),
+        request_key=given(args.request_key),
     )
-    return await delegate(runtime, request)
+    delegated = await delegate(runtime, request)
+    if args.wait_seconds is UNSET:
+        return delegated
+    wanted = WaitRequest(tasks=(TaskId(delegated.task_id),), timeout_s=args.wait_seconds)
+    return replace(delegated, waited=await wait(runtime, wanted, say=say))
 
 
-async def _status(runtime: Runtime, args: StatusArgs) -> msgspec.Struct:
-    return await task_status(runtime, _task(args.task_id))
+async def _status(runtime: Runtime, args: StatusArgs, _say: Say) -> msgspec.Struct:
+    return await task_status(runtime, checked_task(args.task_id))
 
 
-async def _list(runtime: Runtime, args: ListArgs) -> msgspec.Struct:
-    before = _given(args.before)
+async def _list(runtime: Runtime, args: ListArgs, _say: Say) -> msgspec.Struct:
+    before = given(args.before)
     if before is not None and task_id(before) is None:
         raise Failure(Code.INVALID_REQUEST, "before is no task id", details={"argument": "before"})
-    state: StateFilter | None = _given(args.state)
+    state: StateFilter | None = given(args.state)
     return await list_tasks(runtime, limit=50 if args.limit is UNSET else args.limit, before=before, state=state)
 
 
-async def _release(runtime: Runtime, args: ReleaseArgs) -> msgspec.Struct:
-    return await release_workspace(runtime, _task(args.task_id), force=args.force is True)
+async def _release(runtime: Runtime, args: ReleaseArgs, _say: Say) -> msgspec.Struct:
+    return await release_workspace(runtime, checked_task(args.task_id), force=args.force is True)
 
 
-async def _recover(runtime: Runtime, args: RecoverArgs) -> msgspec.Struct:
-    prompt = _given(args.prompt)
+async def _recover(runtime: Runtime, args: RecoverArgs, _say: Say) -> msgspec.Struct:
+    prompt = given(args.prompt)
     return await recover(
         runtime,
-        None if args.task_id is UNSET else _task(args.task_id),
+        None if args.task_id is UNSET else checked_task(args.task_id),
         prompt=prompt,
         give_up=args.abandon is True,
         session_lost=args.session_lost is True,
     )
 
 
-TOOLS = (
+LAUNCH = (
     ToolSpec(
         "dsh_host_status",
         "DSH Host status",
@@ -194,7 +168,7 @@ TOOLS = (
         "dsh_delegate",
         "Delegate a task to DSH",
         "Hand a coding task to the user's DSH Host. Opens a fresh session, proves its preset, claims cwd, then sends "
-        "the prompt once. Returns without waiting for the agent; poll dsh_status. workspaceMode is a cooperative claim "
+        "the prompt once. Returns without waiting for the agent; then dsh_wait. workspaceMode is a cooperative claim "
         "between Agentlink tasks, NOT a sandbox: it neither selects nor verifies the DSH sandbox. On delivery_unknown "
         "never send again; dsh_status settles it.",
         DelegateArgs,
@@ -203,8 +177,8 @@ TOOLS = (
     ToolSpec(
         "dsh_status",
         "Status of a task",
-        "One task: its launch replayed stage by stage, what the agent is doing, and its final message once the turn "
-        "has ended. Settles an interrupted launch by reading the Host. Success of a turn is not proof of the work.",
+        "One task: its launch replayed stage by stage, what the agent does or waits for, and its final message once it "
+        "is done. Settles what was interrupted by reading the Host. A completed turn is no proof of the work.",
         StatusArgs,
         _status,
         read_only=True,
@@ -213,7 +187,7 @@ TOOLS = (
     ToolSpec(
         "dsh_list",
         "List tasks",
-        "Tasks of this journal, newest first, without asking the Host. `next` is the `before` of the next page.",
+        "Tasks, newest first, and which are running. `next` is the `before` of the next page.",
         ListArgs,
         _list,
         read_only=True,
@@ -239,4 +213,5 @@ TOOLS = (
     ),
 )
 
+TOOLS: tuple[ToolSpec, ...] = (*LAUNCH, *SUPERVISION)
 BY_NAME = {tool.name: tool for tool in TOOLS}

@@ -136,6 +136,7 @@ class _Page(msgspec.Struct, rename="camel"):
 class _Row(msgspec.Struct, rename="camel"):
     session_id: str
     running: bool = False
+    parent_session_id: str | None = None
 
 
 class _Rows(msgspec.Struct):
@@ -260,8 +261,16 @@ def decode_page(value: msgspec.Raw, *, host_now_ms: int | None) -> Page:
 
 
 def decode_running(value: msgspec.Raw) -> dict[str, bool]:
-    """The answer of `session/list`: which sessions are at work."""
-    return {row.session_id: row.running for row in _decode(value, _Rows).items}
+    """The answer of `session/list`: which sessions are at work, themselves or by a subagent."""
+    rows = _decode(value, _Rows).items
+    parents = {row.session_id: row.parent_session_id for row in rows}
+    running = dict.fromkeys(parents, False)
+    for row in rows:
+        at: str | None = row.session_id if row.running else None
+        while at in running and not running[at]:
+            running[at] = True
+            at = parents[at]
+    return running
 
 
 def decode_accepted(value: msgspec.Raw) -> None:

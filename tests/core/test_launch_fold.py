@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from agentlink.core.facts.base import fact_type
 from agentlink.core.facts.launch import (
     LaunchClaimed,
-    LaunchFact,
     LaunchFailed,
     LaunchRecovered,
     LaunchRequested,
@@ -18,7 +17,7 @@ from agentlink.core.facts.launch import (
     SessionCreated,
     SessionLost,
 )
-from agentlink.core.facts.work import ClaimReleased
+from agentlink.core.facts.work import ClaimReleased, TaskLineFact
 from agentlink.core.launch import machine
 from agentlink.core.launch.state import GUARDS, IllegalFact, Launch, apply, fold
 from agentlink.core.statechart.engine import Engine
@@ -32,7 +31,7 @@ CREATED = SessionCreated(session="s1", resolved="p")
 VERIFIED = PresetVerified(verification="verified")
 CLAIMED = LaunchClaimed(request="t.1.0")
 SENT = PromptSent(request="t.1.0", evidence="receipt")
-TO_CLAIMED: list[LaunchFact | ClaimReleased] = [REQUESTED, SELECTED, CREATED, VERIFIED, CLAIMED]
+TO_CLAIMED: list[TaskLineFact] = [REQUESTED, SELECTED, CREATED, VERIFIED, CLAIMED]
 
 # design section 3, the first table, written down again by hand
 DESIGN = {
@@ -57,16 +56,14 @@ def test_the_table_allows_what_the_design_page_lists_and_nothing_more() -> None:
 
 @given(legal_facts(), st.data())
 def test_folding_two_parts_one_after_the_other_is_folding_the_whole(
-    facts: list[LaunchFact | ClaimReleased], data: st.DataObject
+    facts: list[TaskLineFact], data: st.DataObject
 ) -> None:
     cut = data.draw(st.integers(0, len(facts)))
     assert fold(facts[cut:], fold(facts[:cut])) == fold(facts)
 
 
 @given(launches(), ANY_TASK_FACT)
-def test_a_fact_is_accepted_exactly_when_the_table_and_its_guards_allow_it(
-    launch: Launch, fact: LaunchFact | ClaimReleased
-) -> None:
+def test_a_fact_is_accepted_exactly_when_the_table_and_its_guards_allow_it(launch: Launch, fact: TaskLineFact) -> None:
     legal = type(fact) in legal_kinds(launch)
     before = repr(launch)
     if legal:

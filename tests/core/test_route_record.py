@@ -9,14 +9,13 @@ from hypothesis import given
 from agentlink.core.facts.base import fact_type
 from agentlink.core.facts.launch import (
     LaunchAbandoned,
-    LaunchFact,
     LaunchFailed,
     LaunchRecovered,
     LaunchRequested,
     SessionCreated,
     SessionLost,
 )
-from agentlink.core.facts.work import ClaimReleased
+from agentlink.core.facts.work import ClaimReleased, TaskLineFact
 from agentlink.core.launch.history import Recorded, RouteRecord, StaleTask, replay, route_record, stages
 from agentlink.core.launch.state import fold
 from tests.core.test_launch_fold import CREATED, REQUESTED, SELECTED, TO_CLAIMED
@@ -87,7 +86,7 @@ def test_a_session_found_lost_or_given_up_leaves_the_record_as_it_was() -> None:
 
 
 def test_a_released_claim_leaves_the_record_as_it_was() -> None:
-    facts: list[LaunchFact | ClaimReleased] = [REQUESTED, SELECTED, CREATED]
+    facts: list[TaskLineFact] = [REQUESTED, SELECTED, CREATED]
     assert route_record(lines_of([*facts, ClaimReleased()])) == route_record(lines_of(facts))
 
 

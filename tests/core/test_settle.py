@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from agentlink.core.errors import Code
 from agentlink.core.facts.launch import (
     LaunchAbandoned,
-    LaunchFact,
     LaunchFailed,
     LaunchRecovered,
     PromptConfirmed,
@@ -19,7 +18,7 @@ from agentlink.core.facts.launch import (
     SessionCreated,
     SessionLost,
 )
-from agentlink.core.facts.work import ClaimReleased
+from agentlink.core.facts.work import ClaimReleased, TaskLineFact
 from agentlink.core.host.find_prompt import Found, Standing
 from agentlink.core.launch.settle import Look, Seen, settlement
 from agentlink.core.launch.state import Launch, fold
@@ -56,7 +55,7 @@ AUTOMATIC = [
     type(REQUESTED)(attempt=1, mode="automatic", cwd="/w", claim="read-only", host="h", origin="o"),
     RosterRead(presets=3, broken=0, wire="remote"),
 ]
-WINDOWS: dict[str, list[LaunchFact | ClaimReleased]] = {
+WINDOWS: dict[str, list[TaskLineFact]] = {
     "requested": [REQUESTED],
     "roster-read": [*AUTOMATIC],
     "selected": [REQUESTED, SELECTED],
@@ -69,7 +68,7 @@ WINDOWS: dict[str, list[LaunchFact | ClaimReleased]] = {
     "claimed again": [REQUESTED, SELECTED, CREATED, FAILED, RECOVERED, VERIFIED, CLAIMED],
     "unprompted": [REQUESTED, SELECTED, CREATED, FAILED],
 }
-FINISHED: dict[str, list[LaunchFact | ClaimReleased]] = {
+FINISHED: dict[str, list[TaskLineFact]] = {
     "nothing": [],
     "confirmed": [*TO_CLAIMED, SENT, PromptConfirmed(seq=7)],
     "failed without a session": [REQUESTED, SELECTED, LaunchFailed(code="interrupted", stage="selected")],

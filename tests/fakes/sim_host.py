@@ -16,6 +16,7 @@ from agentlink.core.host.faults import Refused, Unreachable
 from agentlink.core.host.find_prompt import InboxFold
 from agentlink.core.host.values import (
     AssistantMessage,
+    ChildRef,
     CreatedSession,
     Event,
     InboxSpliced,
@@ -25,6 +26,7 @@ from agentlink.core.host.values import (
     Page,
     Preset,
     SessionState,
+    SubagentStarted,
     TurnEnded,
     TurnStarted,
     UserMessage,
@@ -70,6 +72,8 @@ class Session:
         self.on_disk = 0
         self.awake = False
         self.working = False
+        self.parent: str | None = None
+        self.children: list[ChildRef] = []
 
     def waiting(self) -> list[str | None]:
         inbox, listed = InboxFold(), []
@@ -175,6 +179,16 @@ class SimHost:
             session.preset = preset or "standard"
         return CreatedSession(name, session.preset)
 
+    def spawn(self, parent: str, name: str, *, label: str = "") -> Session:
+        """A subagent of that session, with nothing in its log yet."""
+        above = self.sessions[parent]
+        child = self.sessions[name] = Session(above.cwd, above.preset)
+        child.parent = parent
+        above.children.append(ChildRef(name, label, "continuable", self.now_ms()))
+        self.write(child, OtherEvent, type="subagent/descriptor")
+        self.write(above, SubagentStarted, child=above.children[-1])
+        return child
+
     def select(self, name: str, preset: str) -> None:
         """What a person does in the Host's page."""
         session = self.sessions[name]
@@ -191,6 +205,7 @@ class SimHost:
             model=None,
             waiting=tuple(session.waiting()),
             blank=not session.has_turns(),
+            children=tuple(session.children),
         )
 
     def prompt(self, name: str, request: str | None) -> None:
@@ -244,10 +259,13 @@ class SimHost:
         session.working = False
         self._work(session)
 
-    def page(self, name: str, *, through: int, before: int | None, messages: int) -> Page:
+    def page(self, name: str, *, through: int, before: int | None, messages: int, parent: str | None = None) -> Page:
         session = self.sessions.get(name)
         if session is None:
             raise Refused("session/not-found", "no such session", kind="session_not_found")
+        if session.parent != parent:
+            code = "session/agent-busy" if parent is None else "subagent/unauthorized"
+            raise Refused(code, "a subagent is reached through its parent", kind="other")
         if through >= len(session.log):
             raise Refused("gateway/bad-request", "past cursor", kind="other")
         end = through + 1 if before is None else min(before, through + 1)
@@ -314,9 +332,11 @@ class SimLink:
         before: int | None = None,
         messages: int,
         whole_turn: bool = False,  # noqa: ARG002  the port's
+        parent: str | None = None,
     ) -> Page:
         return await self.call(
-            "page", lambda: self.host.page(session, through=through, before=before, messages=messages)
+            "page",
+            lambda: self.host.page(session, through=through, before=before, messages=messages, parent=parent),
         )
 
     async def aclose(self) -> None:

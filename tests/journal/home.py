@@ -12,7 +12,7 @@ import anyio
 
 from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.launch import LaunchFact, LaunchFailed, LaunchRequested, LaunchSelected, SessionCreated
-from agentlink.core.facts.work import ClaimReleased
+from agentlink.core.facts.work import TaskLineFact
 from agentlink.core.ids import TaskId
 from agentlink.core.launch.history import TaskView
 from agentlink.journal.store import FileStore
@@ -70,7 +70,7 @@ class Journal:
     def lock(self) -> Path:
         return self.home / "locks" / "journal.lock"
 
-    def append(self, task: TaskId, *facts: LaunchFact | ClaimReleased, n: int, rule: Any = None) -> TaskView:
+    def append(self, task: TaskId, *facts: TaskLineFact, n: int, rule: Any = None) -> TaskView:
         async def run() -> TaskView:
             return await self.store.append(task, facts, expected_n=n, rule=rule)
 

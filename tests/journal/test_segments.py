@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.launch import (
     LaunchClaimed,
-    LaunchFact,
     LaunchFailed,
     PresetVerified,
     PromptConfirmed,
     PromptSent,
     SessionLost,
 )
-from agentlink.core.facts.work import ClaimReleased
+from agentlink.core.facts.work import ClaimReleased, TaskLineFact
 from agentlink.core.ids import TaskId
 from agentlink.core.launch.history import TaskView
 from agentlink.core.launch.kinds import is_open
@@ -564,7 +563,7 @@ def test_damage_in_several_sealed_segments_leaves_the_rest_readable(tmp_path: Pa
     assert fresh.task(task(29)) is not None
 
 
-STEPS: tuple[tuple[LaunchFact | ClaimReleased, ...], ...] = (
+STEPS: tuple[tuple[TaskLineFact, ...], ...] = (
     (requested(), SELECTED, CLOSED),
     (requested(), SELECTED, CREATED, LaunchFailed(code="interrupted", stage="x")),
     (requested(), SELECTED, ClaimReleased(), LaunchFailed(code="canceled", stage="selected")),

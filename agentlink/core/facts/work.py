@@ -1,5 +1,7 @@
 """Facts of a task outside its launch, and the journal's own facts."""
 
+from typing import Literal
+
 import msgspec
 
 from agentlink.core.facts.base import Fact
@@ -12,6 +14,46 @@ class ClaimReleased(Fact, frozen=True, tag="claim/released"):
     forced: bool = False
 
 
+class ClaimTaken(Fact, frozen=True, tag="claim/taken"):
+    """A released claim was taken again, by a write that needs it."""
+
+
+WriteKind = Literal[
+    "followup-queue",
+    "followup-steer",
+    "answer",
+    "approval-allow",
+    "approval-reject",
+    "cancel-turn",
+    "cancel-queue",
+    "cancel-all",
+]
+WriteOutcome = Literal["receipt", "history", "refused", "absent", "discarded", "consumed", "lost", "unknown"]
+"""`receipt`: the Host said so; `history`: its durable log shows it; `refused`, `absent`: it had no effect;
+`discarded`, `consumed`, `lost`: it was accepted and will not run; `unknown`: nothing can tell any more."""
+
+
+class WriteIntended(Fact, frozen=True, tag="write/intended"):
+    """The session will be written to, under this request id (design section 6)."""
+
+    kind: WriteKind
+    request: str
+    target: str | None = None
+    """Digest of the Host's id of what is answered."""
+    key: str | None = None
+    """Digest of the caller's request key."""
+    input: str | None = None
+    """Keyed digest of everything the caller asked, when a request key was given."""
+
+
+class WriteSettled(Fact, frozen=True, tag="write/settled"):
+    """What became of an intended write."""
+
+    request: str
+    outcome: WriteOutcome
+    host_code: str | None = None
+
+
 class TailSetAside(Fact, frozen=True, tag="journal/tail-set-aside"):
     """An unfinished last line was moved to a file of its own before this line was written."""
 
@@ -19,7 +61,9 @@ class TailSetAside(Fact, frozen=True, tag="journal/tail-set-aside"):
     bytes: int
 
 
-TaskFact = ClaimReleased
+TaskFact = ClaimReleased | ClaimTaken | WriteIntended | WriteSettled
+TaskLineFact = LaunchFact | TaskFact
+"""Everything a task's own lines may hold."""
 
 
 class CarriedLine(msgspec.Struct, frozen=True):
@@ -28,7 +72,7 @@ class CarriedLine(msgspec.Struct, frozen=True):
     seq: int
     at: str
     n: int
-    facts: tuple[LaunchFact | TaskFact, ...]
+    facts: tuple[TaskLineFact, ...]
 
 
 class Carried(Fact, frozen=True, tag="journal/carried"):

@@ -1,20 +1,18 @@
 """A task's journal lines, read back: the path its launch took and the record that 003 FR-12 asks for."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
 from agentlink.core.facts.base import fact_type
-from agentlink.core.facts.launch import LaunchAbandoned, LaunchFact, SessionLost
-from agentlink.core.facts.work import ClaimReleased
+from agentlink.core.facts.launch import LaunchAbandoned, SessionLost
+from agentlink.core.facts.work import TaskFact, TaskLineFact
 from agentlink.core.ids import TaskId
 from agentlink.core.launch import machine
 from agentlink.core.launch.state import Launch, apply
 
-TaskLineFact = LaunchFact | ClaimReleased
-
-_AFTERWARDS = (ClaimReleased, SessionLost, LaunchAbandoned)
+_AFTERWARDS = (*get_args(TaskFact), SessionLost, LaunchAbandoned)
 """Facts that tell what became of an attempt's claim or session: its record is what it was."""
 
 
@@ -77,12 +75,12 @@ def replay(lines: Sequence[Recorded]) -> Launch:
 
 
 def stages(lines: Sequence[Recorded]) -> tuple[Stage, ...]:
-    """Every step in order, over all attempts (a released claim is no step of the launch)."""
+    """Every step in order, over all attempts (claims and later writes are no steps of the launch)."""
     launch, path = Launch(), []
     for line in lines:
         for fact in line.facts:
             before, launch = launch, apply(launch, fact)
-            if not isinstance(fact, ClaimReleased):
+            if not isinstance(fact, TaskFact):
                 path.append(Stage(fact_type(fact), before.state, launch.state, line.at, launch.attempt))
     return tuple(path)
 

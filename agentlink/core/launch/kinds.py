@@ -19,8 +19,9 @@ KINDS: dict[Kind, Callable[[Launch], bool]] = {
 
 
 def is_open(launch: Launch) -> bool:
-    """Whether the task is carried into every new segment: unfinished, claim held, or recoverable."""
-    return not launch.settled or launch.claim_held or launch.unprompted
+    """Whether the task is carried into every new segment: unfinished, claim held, recoverable, or written to with an
+    outcome that is not final."""
+    return not launch.settled or launch.claim_held or launch.unprompted or bool(launch.writes.open)
 
 
 def kinds_of(launch: Launch) -> tuple[Kind, ...]:

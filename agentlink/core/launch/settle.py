@@ -77,7 +77,7 @@ def _settle_selected(launch: Launch, seen: Seen) -> tuple[LaunchFact, ...] | Non
 def _settle_claimed(launch: Launch, seen: Seen) -> tuple[LaunchFact, ...] | None:
     if launch.request is None:
         return None
-    match _judged(seen):
+    match judged(seen):
         case "delivered" | "accepted" as standing:
             sent = PromptSent(request=launch.request, evidence="log")
             confirmed = _confirmation(seen) if standing == "delivered" else ()
@@ -95,7 +95,7 @@ def _settle_claimed(launch: Launch, seen: Seen) -> tuple[LaunchFact, ...] | None
 
 
 def _settle_sent(launch: Launch, seen: Seen) -> tuple[LaunchFact, ...] | None:
-    match _judged(seen):
+    match judged(seen):
         case "delivered":
             return _confirmation(seen) or None
         case "discarded":
@@ -116,7 +116,7 @@ def _settle_unprompted(launch: Launch, seen: Seen) -> tuple[LaunchFact, ...] | N
     return (SessionLost(session=launch.session, proof=seen.host_proof),)
 
 
-def _judged(seen: Seen) -> Literal["delivered", "accepted", "discarded", "consumed", "absent"] | None:
+def judged(seen: Seen) -> Literal["delivered", "accepted", "discarded", "consumed", "absent"] | None:
     """What the log proves about the request; None while it proves nothing."""
     if not seen.session_exists:
         return "absent" if _proven_absent(seen) else None
@@ -128,9 +128,9 @@ def _judged(seen: Seen) -> Literal["delivered", "accepted", "discarded", "consum
         case "waiting" | "claimed":
             return "accepted"
         case "removed":
-            return "discarded" if _old_enough(seen) and seen.nothing_underway else None
+            return "discarded" if old_enough(seen) and seen.nothing_underway else None
         case "consumed":
-            return "consumed" if _old_enough(seen) and seen.nothing_underway else None
+            return "consumed" if old_enough(seen) and seen.nothing_underway else None
         case "absent":
             return "absent" if _proven_absent(seen) else None
         case _ as never:
@@ -138,12 +138,12 @@ def _judged(seen: Seen) -> Literal["delivered", "accepted", "discarded", "consum
 
 
 def _confirmation(seen: Seen) -> tuple[LaunchFact, ...]:
-    if seen.found is None or not _old_enough(seen):
+    if seen.found is None or not old_enough(seen):
         return ()
     return (PromptConfirmed(seq=seen.found.seq),)
 
 
-def _old_enough(seen: Seen) -> bool:
+def old_enough(seen: Seen) -> bool:
     if seen.found is None or seen.host_now_ms is None:
         return False
     return seen.host_now_ms - seen.found.time_ms >= MIN_AGE_MS

@@ -26,8 +26,9 @@ from agentlink.core.facts.launch import (
     SessionLost,
     Verified,
 )
-from agentlink.core.facts.work import ClaimReleased
+from agentlink.core.facts.work import ClaimReleased, ClaimTaken, TaskLineFact, WriteIntended, WriteSettled
 from agentlink.core.launch import machine
+from agentlink.core.launch.writes import IllegalWrite, Writes, intend, settle
 from agentlink.core.statechart.table import START, Stepper
 
 
@@ -64,6 +65,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Request ids of earlier attempts that may still turn up in the session's log."""
     absent_sessions: tuple[str, ...] = ()
     """Sessions that were intended and settled as absent: `recover` looks whether one came late."""
+    writes: Writes = Writes()
+    """What was written to the session after the prompt."""
 
     @property
     def failed(self) -> bool:
@@ -123,16 +126,37 @@ def _trigger(fact: Fact) -> str:
     return trigger
 
 
-def apply(launch: Launch, fact: LaunchFact | ClaimReleased) -> Launch:
+def apply(launch: Launch, fact: TaskLineFact) -> Launch:
     """The launch after one more fact. Raises IllegalFact, and then nothing has changed."""
-    if isinstance(fact, ClaimReleased):
-        if not launch.claim_held:
-            raise IllegalFact(launch.state, fact)
-        return replace(launch, claim_held=False)
+    evolve = _EVOLVE.get(type(fact))
+    if evolve is None:
+        return _after_launch(launch, fact)
     state = _stepper.target(launch.state, _trigger(fact), launch)
     if state is None:
         raise IllegalFact(launch.state, fact)
-    return _EVOLVE[type(fact)](launch, fact, state)
+    return evolve(launch, fact, state)
+
+
+def _after_launch(launch: Launch, fact: TaskLineFact) -> Launch:
+    """What becomes of the claim, and of writes to a session that has its prompt."""
+    match fact:
+        case ClaimReleased() if launch.claim_held:
+            return replace(launch, claim_held=False)
+        case ClaimTaken() if not launch.claim_held and launch.state == machine.PROMPT_SENT:
+            return replace(launch, claim_held=True)
+        case WriteIntended() if launch.state == machine.PROMPT_SENT:
+            return replace(launch, writes=_legal(launch, fact, intend))
+        case WriteSettled():
+            return replace(launch, writes=_legal(launch, fact, settle))
+        case _:
+            raise IllegalFact(launch.state, fact)
+
+
+def _legal(launch: Launch, fact: Any, step: Callable[[Writes, Any], Writes]) -> Writes:
+    try:
+        return step(launch.writes, fact)
+    except IllegalWrite:
+        raise IllegalFact(launch.state, fact) from None
 
 
 def _requested(launch: Launch, fact: LaunchRequested, state: str) -> Launch:
@@ -149,6 +173,7 @@ def _requested(launch: Launch, fact: LaunchRequested, state: str) -> Launch:
         key=fact.key or launch.key,
         input=fact.input or launch.input,
         absent_sessions=launch.absent_sessions,
+        writes=launch.writes,
     )
 
 
@@ -228,7 +253,7 @@ def _abandoned(launch: Launch, fact: LaunchAbandoned, state: str) -> Launch:  # 
     return replace(launch, state=state, abandoned=True)
 
 
-_EVOLVE: dict[type[LaunchFact], Callable[[Launch, Any, str], Launch]] = {
+_EVOLVE: dict[type[Fact], Callable[[Launch, Any, str], Launch]] = {
     # By the fact's own class: replay is bound by this step, and a chain of comparisons took half of it.
     LaunchRequested: _requested,
     RosterRead: _roster_read,
@@ -255,7 +280,7 @@ def _with_absent(launch: Launch, fact: LaunchFailed) -> tuple[str, ...]:
     return (*launch.absent_sessions, intended)
 
 
-def fold(facts: Iterable[LaunchFact | ClaimReleased], launch: Launch | None = None) -> Launch:
+def fold(facts: Iterable[TaskLineFact], launch: Launch | None = None) -> Launch:
     """The launch after all these facts. Raises IllegalFact at the first that cannot follow."""
     launch = launch or Launch()
     for fact in facts:

@@ -1,0 +1,25 @@
+"""The check behind `sinceCursor`: a write for an older view is refused. It is a check, not a lock."""
+
+from agentlink.app.runtime import Runtime
+from agentlink.app.status import task_status
+from agentlink.app.tail import tail
+from agentlink.app.writing import located_at
+from agentlink.core.errors import Code, Failure
+from agentlink.core.launch.history import TaskView
+from agentlink.core.supervision.stale import what_changed
+
+_READ_BYTES = 400_000
+
+
+async def refuse_if_stale(runtime: Runtime, view: TaskView, cursor: str | None) -> None:
+    """Raises Failure stale_view, with the cursor of now, when the caller has missed something that matters."""
+    at = cursor
+    while at is not None:
+        told = await tail(runtime, view.task, cursor=at, max_bytes=_READ_BYTES)
+        changed = "the history was rewound" if told.rewound else what_changed(told.events)
+        if changed is not None:
+            status = await task_status(runtime, view.task)
+            details = {"changed": changed, "cursor": status.cursor, "execution": status.execution}
+            message = f"since that cursor {changed}"
+            raise located_at(Failure(Code.STALE_VIEW, message, details=details), view.task, view.launch)
+        at = told.cursor if told.more else None

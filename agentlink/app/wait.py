@@ -1,0 +1,289 @@
+"""Waiting for a task, or the first of several: bounded, and at once when there is nothing to wait for (F3)."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+
+import anyio
+import msgspec
+
+from agentlink.app.conversation import NOTHING_YET, Conversation, read_conversation
+from agentlink.app.live import LiveTask, following
+from agentlink.app.look import find_task, settle_task
+from agentlink.app.results import ClaimInfo, FailureInfo, Rest, Result, claim_info
+from agentlink.app.runtime import Runtime
+from agentlink.app.status import cursor_now, failure_info, final_part
+from agentlink.app.tail import anything_since
+from agentlink.core.errors import Code, Failure
+from agentlink.core.host.timeline import Execution
+from agentlink.core.ids import TaskId
+from agentlink.core.launch import machine
+from agentlink.core.launch.history import TaskView
+from agentlink.core.supervision.interactions import Pending
+from agentlink.core.supervision.status import GOING_ON, TaskNow
+
+MAX_WAIT_S = 45.0
+"""Callers give up on a call after about 60 s, even when all is well."""
+MAX_TASKS = 20
+LOST_AFTER_S = 5.0
+"""How long a Host may be away before a waiter is told; a cut connection is back long before."""
+_LOOK_AGAIN_S = 1.0
+_LAUNCH_POLL_S = 0.1
+_PROGRESS_S = 5.0
+_PASSING = frozenset({Code.HOST_UNREACHABLE.value, Code.BAD_HOST_REPLY.value, Code.HOST_ERROR.value})
+"""What a Host that restarts answers for a moment."""
+
+Until = Literal["settled", "any"]
+Say = Callable[[float, str], Awaitable[None]]
+"""Told the seconds that passed, always more than before, and what the task does."""
+
+
+class TaskNews(Result, frozen=True, kw_only=True):
+    """One of several tasks, shortly."""
+
+    task_id: str
+    execution: Execution
+
+
+class Waited(Result, frozen=True, kw_only=True):
+    """How a wait ended: the task with news, or with `timedOut` the first one, which runs on."""
+
+    task_id: str
+    session_id: str | None = None
+    timed_out: bool = False
+    availability: str
+    execution: Execution
+    stage: str
+    queued: int = 0
+    parked: int = 0
+    pending: tuple[Pending, ...] = ()
+    children_running: tuple[str, ...] = ()
+    tool: str | None = None
+    final_message: str | None = None
+    final_message_rest: Rest | None = None
+    final_message_missing: str | None = None
+    error_code: str | None = None
+    cursor: str | None = None
+    stale_seconds: float | None = None
+    """How long the live connection has been down, when it is."""
+    clamped_to: float | None = None
+    """The seconds that the wait was cut to, when more were asked."""
+    claim: ClaimInfo
+    failure: FailureInfo | None = None
+    tasks: tuple[TaskNews, ...] = ()
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    """One task when its wait ended."""
+
+    view: TaskView
+    conversation: Conversation
+    problem: Failure | None = None
+    stale_s: float | None = None
+
+
+class WaitRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller asks. With `until` any, every change after the cursor ends the wait, which takes one task then."""
+
+    tasks: tuple[TaskId, ...]
+    timeout_s: float = MAX_WAIT_S
+    until: Until = "settled"
+    cursor: str | None = None
+
+
+async def wait(runtime: Runtime, asked: WaitRequest, *, say: Say | None = None) -> Waited:
+    """Returns when the first of the tasks is settled, needs a person or cannot go on, or when the time is over.
+
+    Raises Failure for a task that does not exist. The tasks run on, whatever becomes of the wait.
+    """
+    _check(asked)
+    for task in asked.tasks:
+        await find_task(runtime, task)
+    began = runtime.clock.now()
+    timeout_s = min(asked.timeout_s, MAX_WAIT_S)
+    waits = [_TaskWait(runtime, task, until=asked.until, cursor=asked.cursor) for task in asked.tasks]
+    with anyio.move_on_after(timeout_s):
+        async with anyio.create_task_group() as group:
+            news = anyio.Event()
+            for one in waits:
+                group.start_soon(one.run, news)
+            if say is not None:
+                group.start_soon(_tell, runtime, waits, began, say)
+            await news.wait()
+            group.cancel_scope.cancel()
+    first = next((one for one in waits if one.done), None)
+    for one in waits:
+        if one.error is not None:
+            raise one.error
+    shown = first or waits[0]
+    outcome = await shown.outcome()
+    return _waited(
+        outcome,
+        timed_out=first is None,
+        clamped_to=MAX_WAIT_S if asked.timeout_s > MAX_WAIT_S else None,
+        tasks=() if len(waits) == 1 else tuple(TaskNews(task_id=w.task, execution=w.now().execution) for w in waits),
+    )
+
+
+def _check(asked: WaitRequest) -> None:
+    def refuse(argument: str, message: str) -> Failure:
+        return Failure(Code.INVALID_REQUEST, message, details={"argument": argument})
+
+    if not asked.tasks:
+        raise refuse("taskIds", "name at least one task")
+    if len(asked.tasks) > MAX_TASKS:
+        raise refuse("taskIds", f"at most {MAX_TASKS} tasks can be waited for at once")
+    if len(set(asked.tasks)) != len(asked.tasks):
+        raise refuse("taskIds", "a task is named twice")
+    if asked.timeout_s < 0:
+        raise refuse("timeoutSeconds", "the time to wait cannot be negative")
+    if asked.cursor is not None and len(asked.tasks) != 1:
+        raise refuse("cursor", "a cursor belongs to one task; wait for that one alone")
+
+
+async def _tell(runtime: Runtime, waits: Sequence["_TaskWait"], began: float, say: Say) -> None:
+    while True:
+        await anyio.sleep(_PROGRESS_S)
+        states = sorted({one.now().execution for one in waits})
+        await say(runtime.clock.now() - began, ", ".join(states))
+
+
+class _TaskWait:
+    """The wait for one task."""
+
+    def __init__(self, runtime: Runtime, task: TaskId, *, until: Until, cursor: str | None) -> None:
+        self.task = task
+        self.done = False
+        self.error: Failure | None = None
+        self._runtime = runtime
+        self._until = until
+        self._cursor = cursor
+        self._outcome: _Outcome | None = None
+        self._live: LiveTask | None = None
+        self._conversation = NOTHING_YET
+        self._lost_since: float | None = None
+
+    def now(self) -> TaskNow:
+        return self._live.now() if self._live is not None else self._conversation.now()
+
+    async def outcome(self) -> _Outcome:
+        """The task when the wait ended, or as it stands when time ran out."""
+        if self._outcome is not None:
+            return self._outcome
+        view = await find_task(self._runtime, self.task)
+        if self._conversation is NOTHING_YET:
+            return _Outcome(view, await read_conversation(self._runtime, view.launch))
+        lost = self._lost_since
+        return _Outcome(view, self._conversation, stale_s=None if lost is None else self._runtime.clock.now() - lost)
+
+    async def run(self, news: anyio.Event) -> None:
+        try:
+            self._outcome = await self._until_news()
+            self.done = True
+        except Failure as failure:
+            self.error = failure
+        news.set()
+
+    async def _until_news(self) -> _Outcome:
+        runtime = self._runtime
+        while True:
+            view, problem = await self._prompted()
+            if view.launch.state != machine.PROMPT_SENT:
+                return _Outcome(view, NOTHING_YET, problem)
+            if self._until == "any" and await self._has_news(view):
+                return _Outcome(view, await read_conversation(runtime, view.launch))
+            conversation = await self._read(view)
+            if conversation.root is not None:
+                self._conversation, self._lost_since = conversation, None
+                outcome = await self._follow(view, conversation)
+                if outcome is not None:
+                    return outcome
+            elif conversation.availability not in _PASSING:
+                return _Outcome(view, conversation)
+            else:
+                self._lost_since = self._lost_since or runtime.clock.now()
+                away_s = runtime.clock.now() - self._lost_since
+                if away_s >= LOST_AFTER_S:
+                    return _Outcome(view, conversation, stale_s=away_s)
+                await runtime.clock.sleep(0.3)
+
+    async def _read(self, view: TaskView) -> Conversation:
+        """A look that a frozen Host does not hold up."""
+        with anyio.move_on_after(LOST_AFTER_S):
+            return await read_conversation(self._runtime, view.launch)
+        frozen = Failure(Code.HOST_UNREACHABLE, f"the Host did not answer within {LOST_AFTER_S:g} s")
+        return Conversation(availability=Code.HOST_UNREACHABLE.value, failure=frozen)
+
+    async def _prompted(self) -> tuple[TaskView, Failure | None]:
+        """The task once its launch is over; one that another process drives is waited for."""
+        while True:
+            view, problem = await settle_task(self._runtime, await find_task(self._runtime, self.task))
+            driven = problem is not None and problem.code is Code.LAUNCH_IN_PROGRESS
+            if view.launch.state == machine.PROMPT_SENT or view.launch.failed or not driven:
+                return view, problem
+            await self._runtime.clock.sleep(_LAUNCH_POLL_S)
+
+    async def _has_news(self, view: TaskView) -> bool:
+        return self._cursor is not None and await anything_since(self._runtime, view, self._cursor)
+
+    async def _follow(self, view: TaskView, conversation: Conversation) -> _Outcome | None:
+        """The task's live streams until there is news; None when the Host has been away too long: look again."""
+        if self._decided(conversation.now()):
+            return _Outcome(view, conversation)
+        before = conversation.now()
+        runtime = self._runtime
+        async with following(runtime, conversation) as live:
+            self._live = live
+            try:
+                while True:
+                    with anyio.move_on_after(_LOOK_AGAIN_S):
+                        await live.changed()
+                    now = live.now()
+                    self._conversation, self._lost_since = live.conversation(), live.lost_since
+                    if self._decided(now) or (self._until == "any" and (live.news or _differs(before, now))):
+                        return _Outcome(view, self._conversation)
+                    if live.lost_since is not None and runtime.clock.now() - live.lost_since >= LOST_AFTER_S:
+                        return None
+            finally:
+                self._live = None
+
+    def _decided(self, now: TaskNow) -> bool:
+        return now.execution not in GOING_ON
+
+
+def _differs(before: TaskNow, now: TaskNow) -> bool:
+    """Whether a caller who sees every change would call this one."""
+
+    def seen(one: TaskNow) -> tuple[object, ...]:
+        return (one.execution, one.queued, one.parked, one.pending, one.running_children, one.tool)
+
+    return seen(before) != seen(now)
+
+
+def _waited(outcome: _Outcome, *, timed_out: bool, clamped_to: float | None, tasks: tuple[TaskNews, ...]) -> Waited:
+    view, conversation = outcome.view, outcome.conversation
+    now, launch = conversation.now(), view.launch
+    text, rest = final_part(conversation)
+    nothing = conversation is NOTHING_YET
+    return Waited(
+        task_id=view.task,
+        session_id=launch.session,
+        timed_out=timed_out,
+        availability="connected" if nothing else conversation.availability,
+        execution=now.execution,
+        stage=launch.state,
+        queued=now.queued,
+        parked=now.parked,
+        pending=now.pending,
+        children_running=tuple(child.session for child in now.running_children),
+        tool=now.tool,
+        final_message=text,
+        final_message_rest=rest,
+        final_message_missing=now.final_missing,
+        error_code=now.error_code,
+        cursor=cursor_now(view.task, conversation),
+        stale_seconds=outcome.stale_s,
+        clamped_to=clamped_to,
+        claim=claim_info(launch),
+        failure=failure_info(launch, conversation.failure or outcome.problem),
+        tasks=tasks,
+    )

@@ -1,0 +1,191 @@
+"""Questions and approvals that wait for a person, as the log shows them, and the check of an answer (field case F13).
+
+The newer Host takes any answer and hands it to the model: what is wrong with one is found here, before it is sent.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from agentlink.core.host.timeline import Timeline
+from agentlink.core.host.values import ApprovalAsked, AskedApproval, AskedQuestions, Offer
+
+MAX_REASON = 2_000
+
+Outcome = Literal["allow_once", "reject"]
+APPROVAL_VALUES: dict[Outcome, str] = {"allow_once": "allowed-once", "reject": "rejected"}
+"""What a Host is told, and what its log says afterwards."""
+
+
+class Option(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One choice of a question; its label is what an answer names."""
+
+    label: str
+    description: str = ""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One question as it was issued. Without options it is answered in free text."""
+
+    id: str = ""
+    question: str = ""
+    header: str = ""
+    options: tuple[Option, ...] = ()
+    multi_select: bool = False
+
+
+class Pending(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Something the agent waits for; `requestId` is the id of its tool call, which survives in the log."""
+
+    request_id: str
+    kind: Literal["approval", "question"]
+    tool: str
+    reason: str | None = None
+    questions: tuple[Question, ...] = ()
+    approval_id: str | None = None
+    """The Host's own id of an approval."""
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to one question: chosen labels, own text, or neither to skip it."""
+
+    id: str
+    selected: tuple[str, ...] = ()
+    custom: str | None = None
+
+
+class BadAnswer(Exception):
+    """An answer that does not fit its question; `question` is the id of the one it is about."""
+
+    def __init__(self, reason: str, *, question: str, allowed: Sequence[str] = ()) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.question = question
+        self.allowed = tuple(allowed)
+
+
+class _FromLog(msgspec.Struct):
+    """A question in the tool call's own spelling."""
+
+    id: str = ""
+    question: str = ""
+    header: str = ""
+    options: list[Option] = []
+    multi_select: bool = False
+
+
+class _Asked(msgspec.Struct):
+    questions: list[_FromLog] = []
+
+
+def pending_items(timeline: Timeline) -> tuple[Pending, ...]:
+    """What waits for a person now: approvals first, as they block what was asked before them."""
+    approvals = [
+        Pending(
+            request_id=request_id_of(asked),
+            kind="approval",
+            tool=asked.tool,
+            reason=asked.reason[:MAX_REASON],
+            approval_id=asked.approval,
+        )
+        for asked in timeline.approvals
+    ]
+    questions = [
+        Pending(request_id=call.call, kind="question", tool=call.name, questions=questions_in_call(call.arguments))
+        for call in timeline.questions
+    ]
+    return (*approvals, *questions)
+
+
+def request_id_of(asked: ApprovalAsked) -> str:
+    """How an approval is named to callers."""
+    return asked.call or asked.approval
+
+
+def questions_in_call(arguments: str) -> tuple[Question, ...]:
+    """The questions of a tool call's JSON arguments; none when the call is not of the known form."""
+    try:
+        asked = msgspec.json.decode(arguments, type=_Asked)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return ()
+    return tuple(
+        Question(id=q.id, question=q.question, header=q.header, options=tuple(q.options), multi_select=q.multi_select)
+        for q in asked.questions
+    )
+
+
+def questions_in_offer(raw: bytes) -> tuple[Question, ...]:
+    """The questions that a Host offers to a client; none when they are not of the known form."""
+    try:
+        return tuple(msgspec.json.decode(raw, type=list[Question]))
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return ()
+
+
+def offers_for(pending: Pending, offers: Sequence[Offer], *, session: str) -> list[AskedApproval | AskedQuestions]:
+    """The Host's offers that are this pending item: approvals by their call, questions by session and content."""
+    if pending.kind == "approval":
+        return [
+            offer
+            for offer in offers
+            if isinstance(offer, AskedApproval)
+            and offer.session == session
+            and (offer.call == pending.request_id if offer.call else offer.reason[:MAX_REASON] == pending.reason)
+        ]
+    wanted = [_content(question) for question in pending.questions]
+    return [
+        offer
+        for offer in offers
+        if isinstance(offer, AskedQuestions)
+        and offer.session == session
+        and [_content(question) for question in questions_in_offer(offer.questions)] == wanted
+    ]
+
+
+def _content(question: Question) -> tuple[Any, ...]:
+    return (question.question, tuple(option.label for option in question.options), question.multi_select)
+
+
+def checked_answers(questions: Sequence[Question], answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    """The answers in the issued order, ready to be sent. Raises BadAnswer; then nothing may be sent."""
+    issued = [question.id for question in questions]
+    given: dict[str, Answer] = {}
+    for answer in answers:
+        if answer.id not in issued:
+            raise BadAnswer(f"no question has the id {answer.id!r}", question=answer.id, allowed=issued)
+        if answer.id in given:
+            raise BadAnswer(f"question {answer.id!r} is answered twice", question=answer.id)
+        given[answer.id] = answer
+    for question in questions:
+        if question.id not in given:
+            raise BadAnswer(f"question {question.id!r} is not answered", question=question.id, allowed=issued)
+    return [_checked(question, given[question.id]) for question in questions]
+
+
+def _checked(question: Question, answer: Answer) -> dict[str, Any]:
+    labels = [option.label for option in question.options]
+    for label in answer.selected:
+        if label not in labels:
+            raise BadAnswer(f"{label!r} is no option of it", question=question.id, allowed=labels)
+        if answer.selected.count(label) > 1:
+            raise BadAnswer(f"{label!r} is chosen twice", question=question.id, allowed=labels)
+    if answer.custom is not None and not answer.custom.strip():
+        raise BadAnswer("own text is empty", question=question.id, allowed=labels)
+    if not question.multi_select:
+        if len(answer.selected) > 1:
+            raise BadAnswer("it takes one choice only", question=question.id, allowed=labels)
+        if answer.selected and answer.custom is not None:
+            raise BadAnswer("it takes a choice or own text, not both", question=question.id, allowed=labels)
+    sent: dict[str, Any] = {"id": question.id, "selected": list(answer.selected)}
+    if answer.custom is not None:
+        sent["custom"] = answer.custom
+    return sent
+
+
+def says_the_same(text: str, value: Any) -> bool:
+    """Whether the text that a question's tool call ended with is this very answer."""
+    try:
+        return bool(msgspec.json.decode(text) == value)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return False

@@ -1,0 +1,769 @@
+"""The live connection: nothing is missed or told twice, whatever breaks, and nothing ever spins."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+import anyio.lowlevel
+import msgspec
+import pytest
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import AcceptConnection as Accept
+from wsproto.events import CloseConnection, Ping, RejectConnection, Request, TextMessage
+
+from agentlink.core.host.values import (
+    Address,
+    AskedApproval,
+    AskedQuestions,
+    AssistantMessage,
+    Attached,
+    Event,
+    EventBase,
+    LinkLost,
+    LiveItem,
+    OtherEvent,
+    Snapshot,
+    TextDelta,
+    TurnEnded,
+    UserMessage,
+    Withdrawn,
+)
+from agentlink.core.ids import RequestId, SessionId
+from agentlink.host.client import RemoteHost
+from agentlink.host.cookies import Cookie, CookieFiles
+from agentlink.host.stream import LiveFeed, LiveLink, Pace
+from agentlink.lab import Lab, lab
+from tests.host.front import Front
+
+on_a_host = pytest.mark.host
+QUICK = Pace(first_pause_s=0.02, longest_pause_s=0.2, silent_s=1.0, ping_s=0.3)
+SLOW = "[[slow: 1.5 one two three]]"
+
+
+# -- a real Host
+
+
+@asynccontextmanager
+async def host_at(origin: str, launch_url: str, home: Path) -> AsyncIterator[RemoteHost]:
+    cookies = CookieFiles(home / "cookies")
+    host = RemoteHost(label="default", origin=origin, cookies=cookies, launch_token=launch_url.split("token=")[1])
+    try:
+        yield host
+    finally:
+        await host.aclose()
+
+
+@asynccontextmanager
+async def running(link: LiveLink) -> AsyncIterator[LiveLink]:
+    async with anyio.create_task_group() as group:
+        group.start_soon(link.run)
+        yield link
+        group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def live(running_lab: Lab, home: Path, pace: Pace | None = None) -> AsyncIterator[tuple[RemoteHost, LiveLink]]:
+    """A Host's calls and a live connection to it."""
+    async with host_at(running_lab.host.origin, running_lab.host.launch_url, home) as host:
+        link = LiveLink(host.origin, host._live_login, pace=pace)
+        async with running(link):
+            yield host, link
+
+
+async def new_session(host: RemoteHost, directory: Path, preset: str = "minimal") -> str:
+    session = f"session-{directory.name}"
+    await host.create_session(SessionId(session), cwd=str(directory), preset=preset)
+    return session
+
+
+async def prompt(host: RemoteHost, session: str, text: str, *, number: int = 1) -> None:
+    await host.send_prompt(session, request=RequestId(f"r{number}"), prompt=text)
+
+
+async def history(host: RemoteHost, session: str) -> tuple[Event, ...]:
+    state = await host.session_state(session)
+    assert state is not None
+    page = await host.page(session, through=state.last_seq, messages=1000)
+    assert not page.has_more
+    return page.events
+
+
+class Stitched:
+    """A session's log as a reader of the live stream puts it together."""
+
+    def __init__(self, host: RemoteHost, session: str, feed: LiveFeed[LiveItem]) -> None:
+        self.host, self.session, self.feed = host, session, feed
+        self.events: list[Event] = []
+        self.text = ""
+        self.lost: list[str] = []
+        self.snapshots = 0
+        self._broken = True
+
+    async def read(self) -> LiveItem:
+        item = await self.feed.next()
+        match item:
+            case LinkLost():
+                assert not self._broken or not self.events, "told twice of one loss"
+                self._broken = True
+                self.lost.append(item.reason)
+            case Snapshot():
+                assert self._broken
+                self._broken = False
+                self.snapshots += 1
+                await self._join(item)
+            case TextDelta():
+                assert not self._broken
+                self.text = item.text if item.begins else self.text + item.text
+            case _:
+                assert not self._broken
+                assert isinstance(item, EventBase)
+                assert item.seq == len(self.events)
+                self.events.append(item)
+        return item
+
+    async def _join(self, snapshot: Snapshot) -> None:
+        new = [event for event in snapshot.events if event.seq >= len(self.events)]
+        first = new[0].seq if new else snapshot.state.last_seq + 1
+        if first > len(self.events):
+            page = await self.host.page(self.session, through=first - 1, messages=1000)
+            self.events += [event for event in page.events if event.seq >= len(self.events)]
+        self.events += new
+        assert len(self.events) == snapshot.state.last_seq + 1
+
+    async def to_turn_end(self, turn: int = 1) -> None:
+        while not any(isinstance(event, TurnEnded) and event.turn == turn for event in self.events):
+            await self.read()
+
+
+async def until(true: Callable[[], bool]) -> None:
+    with anyio.fail_after(20):
+        while not true():
+            await anyio.sleep(0.01)
+
+
+@on_a_host
+async def test_a_followed_turn_is_its_history_and_its_pieces_are_the_answer(
+    real_lab: Lab, home: Path, workspace: Path
+) -> None:
+    async with live(real_lab, home) as (host, link):
+        session = await new_session(host, workspace, "standard")
+        async with link.follow(Address(session)) as feed:
+            stitched = Stitched(host, session, feed)
+            with anyio.fail_after(20):
+                assert isinstance(await stitched.read(), Snapshot)
+                tool = '[[tool: bash {"command":"echo hi","description":"d"}]]'
+                await prompt(host, session, f"{tool} [[slow: 0.4 Hällo wörld]]")
+                await stitched.to_turn_end()
+        assert stitched.events == list(await history(host, session))
+        assert stitched.snapshots == 1
+        answers = [event.text for event in stitched.events if isinstance(event, AssistantMessage)]
+        assert answers[-1] == stitched.text == "Hällo wörld"
+
+
+@on_a_host
+async def test_who_comes_during_an_answer_gets_its_beginning_too(real_lab: Lab, home: Path, workspace: Path) -> None:
+    async with live(real_lab, home) as (host, link):
+        session = await new_session(host, workspace)
+        async with link.follow(Address(session)) as early:
+            first = Stitched(host, session, early)
+            with anyio.fail_after(20):
+                await first.read()
+                await prompt(host, session, SLOW)
+                while len(first.text) < 4:
+                    await first.read()
+                async with link.follow(Address(session)) as late:
+                    second = Stitched(host, session, late)
+                    assert isinstance(await second.read(), Snapshot)
+                    so_far = await second.read()
+                    assert isinstance(so_far, TextDelta)
+                    assert so_far.begins
+                    assert so_far.text.startswith(first.text)
+                    await second.to_turn_end()
+                await first.to_turn_end()
+        assert first.text == second.text == "one two three"
+        assert first.events == second.events == list(await history(host, session))
+
+
+@on_a_host
+async def test_twenty_cuts_during_a_turn_lose_and_repeat_nothing(real_lab: Lab, home: Path, workspace: Path) -> None:
+    with Front(real_lab.host.port) as door:
+        async with host_at(door.origin, real_lab.host.launch_url, home) as host:
+            link = LiveLink(host.origin, host._live_login, pace=QUICK)
+            async with running(link), link.follow(Address(session := await new_session(host, workspace))) as feed:
+                stitched = Stitched(host, session, feed)
+                with anyio.fail_after(30):
+                    await stitched.read()
+                    await prompt(host, session, f"[[slow: 3 {'many words ' * 20}]]")
+                    for cut in range(20):
+                        for _ in range(cut % 4):
+                            with anyio.move_on_after(0.2):
+                                await stitched.read()
+                        door.become("forward")
+                        while len(stitched.lost) <= cut:
+                            await stitched.read()
+                        while stitched.snapshots < cut + 2:
+                            await stitched.read()
+                    await stitched.to_turn_end()
+                assert stitched.events == list(await history(host, session))
+                assert len(stitched.lost) == 20
+                assert all(reason.startswith("host_unreachable: ") for reason in stitched.lost)
+
+
+@on_a_host
+async def test_giving_up_a_wait_again_and_again_loses_nothing(real_lab: Lab, home: Path, workspace: Path) -> None:
+    async with live(real_lab, home) as (host, link):
+        session = await new_session(host, workspace)
+        async with link.follow(Address(session)) as feed:
+            stitched = Stitched(host, session, feed)
+            with anyio.fail_after(20):
+                await stitched.read()
+                await prompt(host, session, "[[slow: 0.5 some words]]")
+                while not isinstance(stitched.events[-1], TurnEnded):
+                    with anyio.move_on_after(0.002):
+                        await stitched.read()
+        assert stitched.events == list(await history(host, session))
+        assert stitched.text == "some words"
+
+
+@on_a_host
+async def test_many_readers_that_come_and_go_leave_the_connection_alone(
+    real_lab: Lab, home: Path, workspace: Path
+) -> None:
+    async with live(real_lab, home) as (host, link):
+        session = await new_session(host, workspace)
+        with anyio.fail_after(20):
+            async with link.follow(Address(session)) as stays:
+                assert isinstance(await stays.next(), Snapshot)
+                since = link.state.since
+                for _ in range(30):
+                    async with link.follow(Address(session)) as leaves, link.offers():
+                        assert isinstance(await leaves.next(), Snapshot)
+                    async with link.follow(Address(session)), link.offers():
+                        pass
+                await prompt(host, session, "hello")
+                while not isinstance(await stays.next(), TurnEnded):
+                    pass
+        assert link.state.connected
+        assert link.state.since == since
+
+
+@on_a_host
+async def test_an_event_of_three_megabytes_is_taken(real_lab: Lab, home: Path, workspace: Path) -> None:
+    async with live(real_lab, home) as (host, link):
+        session = await new_session(host, workspace)
+        async with link.follow(Address(session)) as feed:
+            stitched = Stitched(host, session, feed)
+            with anyio.fail_after(30):
+                await stitched.read()
+                await prompt(host, session, "[[say: ok]]\n" + "x" * (3 << 20))
+                await stitched.to_turn_end()
+        assert stitched.snapshots == 1
+        assert any(isinstance(event, UserMessage) and len(event.text) > 3 << 20 for event in stitched.events)
+
+
+@on_a_host
+async def test_a_reader_that_is_too_slow_is_told_and_begins_again(real_lab: Lab, home: Path, workspace: Path) -> None:
+    async with live(real_lab, home, Pace(unread_items=8)) as (host, link):
+        session = await new_session(host, workspace)
+        async with link.follow(Address(session)) as feed:
+            stitched = Stitched(host, session, feed)
+            with anyio.fail_after(20):
+                await stitched.read()
+                await prompt(host, session, "hello")
+                await until(lambda: feed.held)
+                assert feed.id is None, "nothing more is sent to a reader that does not read"
+                assert isinstance(await stitched.read(), LinkLost)
+                await stitched.to_turn_end()
+        assert stitched.lost[0].startswith("too_slow: ")
+        assert stitched.events == list(await history(host, session))
+        assert link.state.connected
+
+
+@on_a_host
+async def test_a_session_that_is_not_there_is_told_once_and_asked_for_with_growing_pauses(
+    real_lab: Lab, home: Path, workspace: Path
+) -> None:
+    async with live(real_lab, home, QUICK) as (host, link):
+        session = f"session-{workspace.name}"
+        with anyio.fail_after(20):
+            async with link.follow(Address(session)) as feed:
+                lost = await feed.next()
+                assert isinstance(lost, LinkLost)
+                assert lost.reason.startswith("session/not-found: ")
+                await until(lambda: feed.failures >= 3)
+                await new_session(host, workspace)
+                assert isinstance(await feed.next(), Snapshot)
+        assert link.state.connected
+
+
+@on_a_host
+async def test_a_connection_that_nobody_wants_is_closed_and_opened_again(
+    real_lab: Lab, home: Path, workspace: Path
+) -> None:
+    async with live(real_lab, home, Pace(idle_s=0.05)) as (host, link):
+        assert not link.state.connected
+        assert link.state.last_frame is None
+        session = await new_session(host, workspace)
+        for _ in range(2):
+            async with link.follow(Address(session)) as feed:
+                with anyio.fail_after(10):
+                    assert isinstance(await feed.next(), Snapshot)
+                assert link.state.connected
+            await until(lambda: not link.state.connected)
+            assert link.state.reason == "idle: nobody wants a stream"
+            assert link.state.failures == 0
+
+
+@on_a_host
+async def test_the_heartbeat_of_a_quiet_host_is_heard(real_lab: Lab, home: Path, workspace: Path) -> None:
+    async with live(real_lab, home, Pace(ping_s=0.1)) as (_, link), link.offers() as feed:
+        with anyio.fail_after(10):
+            assert isinstance(await feed.next(), Attached)
+        heard = link.state.last_frame
+        await until(lambda: link.state.last_frame > heard)
+
+
+async def next_asked(feed: Any) -> Any:
+    with anyio.fail_after(20):
+        while isinstance(item := await feed.next(), Attached):
+            pass
+        return item
+
+
+@on_a_host
+async def test_an_approval_is_offered_to_all_and_withdrawn_when_one_answers(
+    real_lab: Lab, home: Path, workspace: Path
+) -> None:
+    async with live(real_lab, home) as (host, link), link.offers() as mine, link.offers() as other:
+        session = await new_session(host, workspace, "standard")
+        attached = await mine.next()
+        assert isinstance(attached, Attached)
+        arguments = {"command": "echo x > /opt/f", "description": "d", "justification": "need it"}
+        asking = json.dumps(arguments | {"sandbox_permissions": "danger-full-access"})
+        await prompt(host, session, f"[[tool: bash {asking}]] [[say: fin]]")
+        asked, seen = await next_asked(mine), await next_asked(other)
+        assert isinstance(asked, AskedApproval)
+        assert (asked.session, asked.tool) == (session, "bash")
+        assert asked.call
+        async with link.offers() as late:
+            assert await next_asked(late) == seen == asked
+        await host.answer_offer(attached.client, asked.key, "rejected")
+        assert await next_asked(other) == Withdrawn(asked.key)
+
+
+@on_a_host
+async def test_questions_are_offered_and_answered(real_lab: Lab, home: Path, workspace: Path) -> None:
+    async with live(real_lab, home) as (host, link), link.offers() as feed:
+        session = await new_session(host, workspace, "standard")
+        attached = await feed.next()
+        assert isinstance(attached, Attached)
+        options = [{"label": "Red"}, {"label": "Blue"}]
+        questions = [{"id": "q1", "question": "Which?", "header": "H", "options": options, "multi_select": False}]
+        asking = json.dumps({"questions": questions})
+        await prompt(host, session, f"[[tool: ask_user_question {asking}]] [[say: fin]]")
+        asked = await next_asked(feed)
+        assert isinstance(asked, AskedQuestions)
+        assert asked.session == session
+        assert msgspec.json.decode(asked.questions)[0]["options"] == options
+        async with link.follow(Address(session)) as followed:
+            stitched = Stitched(host, session, followed)
+            answer = {"answers": [{"id": "q1", "selected": ["Blue"]}]}
+            await host.answer_offer(attached.client, asked.key, answer)
+            with anyio.fail_after(20):
+                await stitched.to_turn_end()
+        assert any("Blue" in getattr(event, "text", "") for event in stitched.events)
+
+
+@on_a_host
+async def test_an_expired_login_is_told_and_a_new_one_is_used_by_itself(
+    real_lab: Lab, home: Path, workspace: Path
+) -> None:
+    cookies = CookieFiles(home / "cookies")
+    async with host_at(real_lab.host.origin, real_lab.host.launch_url, home) as logged_in:
+        await logged_in.roster()
+        good = cookies.load(real_lab.host.origin)
+        assert good is not None
+    cookies.save(Cookie(good.origin, good.name, "v1.expired", "login-old"))
+    host = RemoteHost(label="default", origin=good.origin, cookies=cookies)
+    link = LiveLink(host.origin, host._live_login, pace=QUICK)
+    async with running(link), link.offers() as feed:
+        with anyio.fail_after(20):
+            lost = await feed.next()
+            assert isinstance(lost, LinkLost)
+            assert lost.reason.startswith("login_required: ")
+            await until(lambda: link.state.failures >= 3)
+            cookies.save(good)
+            assert isinstance(await feed.next(), Attached)
+    await host.aclose()
+
+
+@on_a_host
+async def test_a_refused_login_is_renewed_once_with_the_launch_token(real_lab: Lab, home: Path) -> None:
+    CookieFiles(home / "cookies").save(Cookie(real_lab.host.origin, "dsh-auth-x", "v1.expired", "login-old"))
+    async with live(real_lab, home) as (_, link), link.offers() as feed:
+        with anyio.fail_after(20):
+            assert isinstance(await feed.next(), Attached)
+
+
+@pytest.fixture(scope="module")
+def own_lab() -> Iterator[Lab]:
+    """A Host that tests may freeze and kill."""
+    with lab() as running_lab:
+        yield running_lab
+
+
+@on_a_host
+async def test_a_frozen_host_is_noticed_and_taken_up_again(own_lab: Lab, home: Path) -> None:
+    async with live(own_lab, home, QUICK) as (host, link):
+        (directory := own_lab.host.workspace / "frozen").mkdir()
+        session = await new_session(host, directory)
+        async with link.follow(Address(session)) as feed:
+            with anyio.fail_after(20):
+                assert isinstance(await feed.next(), Snapshot)
+                own_lab.host.pause()
+                try:
+                    lost = await feed.next()
+                    assert isinstance(lost, LinkLost)
+                    assert "nothing was heard" in lost.reason
+                finally:
+                    own_lab.host.resume()
+                assert isinstance(await feed.next(), Snapshot)
+
+
+@on_a_host
+async def test_a_killed_host_that_comes_back_on_its_port_is_followed_again(own_lab: Lab, home: Path) -> None:
+    async with live(own_lab, home, QUICK) as (host, link):
+        (directory := own_lab.host.workspace / "killed").mkdir()
+        session = await new_session(host, directory)
+        async with link.follow(Address(session)) as feed, link.offers() as offers:
+            with anyio.fail_after(50):
+                first, begun = await offers.next(), await feed.next()
+                assert isinstance(begun, Snapshot)
+                own_lab.host.kill()
+                assert isinstance(await offers.next(), LinkLost)
+                await until(lambda: link.state.failures >= 3)
+                assert not link.state.connected
+                await anyio.to_thread.run_sync(own_lab.host.restart)
+                again = await offers.next()
+                assert isinstance(again, Attached)
+                assert again != first
+                assert isinstance(await feed.next(), LinkLost)
+                assert isinstance(await feed.next(), Snapshot)
+                await prompt(host, session, "hello")
+                while not isinstance(await feed.next(), TurnEnded):
+                    pass
+
+
+@on_a_host
+@pytest.mark.soak
+async def test_a_frozen_host_is_noticed_within_fifteen_seconds_as_shipped(home: Path) -> None:
+    with lab() as frozen:
+        async with live(frozen, home) as (_, link), link.offers() as feed:
+            assert isinstance(await feed.next(), Attached)
+            frozen.host.pause()
+            began = time.monotonic()
+            with anyio.fail_after(15):
+                assert isinstance(await feed.next(), LinkLost)
+            print(f"noticed after {time.monotonic() - began:.1f} s")
+            frozen.host.resume()
+            began = time.monotonic()
+            with anyio.fail_after(15):
+                assert isinstance(await feed.next(), Attached)
+            print(f"taken up after {time.monotonic() - began:.1f} s")
+
+
+# -- a Host that misbehaves
+
+Serve = Callable[["Door"], Awaitable[None]]
+
+
+class Door:
+    """The Host's end of one live connection."""
+
+    def __init__(self, stream: anyio.abc.SocketStream) -> None:
+        self._stream = stream
+        self._ws = WSConnection(ConnectionType.SERVER)
+        self.events: list[Any] = []
+
+    async def _event(self) -> Any:
+        while not self.events:
+            self._ws.receive_data(await self._stream.receive())
+            for event in self._ws.events():
+                if isinstance(event, Ping):
+                    await self._stream.send(self._ws.send(event.response()))
+                else:
+                    self.events.append(event)
+        return self.events.pop(0)
+
+    async def accept(self, status: int = 101) -> str:
+        """Answers the upgrade and gives its cookie."""
+        request = await self._event()
+        assert isinstance(request, Request)
+        answer = (
+            Accept() if status == 101 else RejectConnection(status_code=status, headers=[(b"content-length", b"0")])
+        )
+        await self._stream.send(self._ws.send(answer))
+        return dict(request.extra_headers).get(b"cookie", b"").decode()
+
+    async def frame(self) -> dict[str, Any]:
+        """The next frame of the client."""
+        event = await self._event()
+        if isinstance(event, CloseConnection):
+            raise anyio.EndOfStream
+        assert isinstance(event, TextMessage)
+        return dict(json.loads(event.data))
+
+    async def say(self, text: str) -> None:
+        await self._stream.send(self._ws.send(TextMessage(data=text)))
+
+    async def item(self, stream: str, value: Any) -> None:
+        await self.say(json.dumps({"type": "item", "streamId": stream, "value": value}, separators=(",", ":")))
+
+    async def close(self, code: int) -> None:
+        await self._stream.send(self._ws.send(CloseConnection(code=code, reason="told so")))
+
+
+@asynccontextmanager
+async def doors(serve: Serve) -> AsyncIterator[str]:
+    """Serves each connection so; gives the origin."""
+
+    async def connected(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            try:
+                await serve(Door(stream))
+            except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                return
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, connected)
+        yield f"http://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}"
+        group.cancel_scope.cancel()
+
+
+async def any_login(refused: Cookie | None) -> Cookie:
+    return Cookie("http://h", "dsh-auth-a", "v1.second" if refused else "v1.first", "login-1")
+
+
+def begin(cursor: int) -> dict[str, Any]:
+    projections = {"asOfSeq": cursor, "values": {}}
+    return {"type": "snapshot", "cursor": cursor, "records": [], "hasMore": True, "projections": projections}
+
+
+def event(seq: int, **data: Any) -> dict[str, Any]:
+    return {"type": "event", "event": {"type": "x", "seq": seq, "time": 0, "data": data}}
+
+
+async def test_a_gap_ends_the_opening_and_not_the_connection() -> None:
+    opened: list[str] = []
+
+    async def serve(door: Door) -> None:
+        await door.accept()
+        while True:
+            frame = await door.frame()
+            stream = frame["streamId"]
+            if frame["type"] != "open":
+                opened.append(f"no {stream}")
+                continue
+            opened.append(stream)
+            await door.item(stream, begin(4))
+            await door.item(stream, event(5))
+            await door.item(stream, event(7 if len(opened) == 1 else 6))
+            await door.item(stream, event(8))
+
+    async with doors(serve) as origin, running(LiveLink(origin, any_login, pace=QUICK)) as link:
+        async with link.follow(Address("s")) as feed:
+            with anyio.fail_after(10):
+                items = [await feed.next() for _ in range(6)]
+        assert [type(item) for item in items] == [Snapshot, OtherEvent, LinkLost, Snapshot, OtherEvent, OtherEvent]
+        assert "event 7 came after event 5" in str(items[2])
+        assert link.state.connected
+        assert opened[:3] == ["s1", "no s1", "s2"]
+
+
+async def test_a_stream_that_always_fails_is_told_once_and_opened_ever_more_rarely() -> None:
+    opened: list[str] = []
+
+    async def serve(door: Door) -> None:
+        await door.accept()
+        while True:
+            stream = (await door.frame())["streamId"]
+            opened.append(stream)
+            error = {"code": "session/migration-required", "message": "no"}
+            await door.say(json.dumps({"type": "error", "streamId": stream, "error": error}))
+
+    pace = Pace(first_pause_s=0.01, longest_pause_s=5.0)
+    async with (
+        doors(serve) as origin,
+        running(LiveLink(origin, any_login, pace=pace, chance=lambda: 1.0)) as link,
+        link.follow(Address("s")) as feed,
+    ):
+        began = time.monotonic()
+        await until(lambda: len(opened) >= 6)
+        assert time.monotonic() - began > 0.02 + 0.04 + 0.08 + 0.16 + 0.32 - 0.05
+        assert await feed.next() == LinkLost("session/migration-required: no")
+        with anyio.move_on_after(0.01) as waited:
+            await feed.next()
+        assert waited.cancelled_caught
+    assert len(set(opened)) == len(opened), "an id is never used again"
+
+
+@pytest.mark.parametrize("size", [1000, 5000, 300_000, 2_000_000])
+async def test_a_frame_that_is_too_large_is_left_out_and_its_stream_begins_again(size: int) -> None:
+    opened: list[str] = []
+
+    async def serve(door: Door) -> None:
+        await door.accept()
+        while True:
+            frame = await door.frame()
+            if frame["type"] != "open":
+                continue
+            stream = frame["streamId"]
+            opened.append(stream)
+            await door.item(stream, begin(4))
+            await door.item(stream, event(5, text="y" * (size if len(opened) == 2 else 10)))
+            await door.item(stream, event(6))
+
+    pace = Pace(frame_chars=900, first_pause_s=0.01)
+    async with doors(serve) as origin, running(LiveLink(origin, any_login, pace=pace)) as link:
+        with anyio.fail_after(10):
+            async with link.follow(Address("a")) as one:
+                assert [type(await one.next()) for _ in range(3)] == [Snapshot, OtherEvent, OtherEvent]
+                async with link.follow(Address("b")) as other:
+                    assert isinstance(await other.next(), Snapshot)
+                    lost = await other.next()
+                    assert isinstance(lost, LinkLost)
+                    assert lost.reason.startswith("bad_host_reply: a frame of more than 900")
+                    assert [type(await other.next()) for _ in range(3)] == [Snapshot, OtherEvent, OtherEvent]
+        assert link.state.connected
+        assert opened == ["s1", "s2", "s3"]
+
+
+@pytest.mark.parametrize("spoilt", ["not json", "[1]", "close"])
+async def test_a_connection_that_cannot_be_read_is_made_anew(spoilt: str) -> None:
+    connections = 0
+
+    async def serve(door: Door) -> None:
+        nonlocal connections
+        connections += 1
+        await door.accept()
+        stream = (await door.frame())["streamId"]
+        await door.item(stream, {"type": "ready", "clientId": f"c{connections}"})
+        if connections == 1:
+            await (door.close(1008) if spoilt == "close" else door.say(spoilt))
+        await door.frame()
+
+    async with doors(serve) as origin, running(LiveLink(origin, any_login, pace=QUICK)) as link:
+        async with link.offers() as feed:
+            with anyio.fail_after(10):
+                items = [await feed.next() for _ in range(3)]
+        assert items[0] == Attached("c1")
+        assert isinstance(items[1], LinkLost)
+        assert items[1].reason.startswith("host_unreachable: " if spoilt == "close" else "bad_host_reply: ")
+        assert items[2] == Attached("c2")
+
+
+async def test_a_refused_upgrade_asks_for_another_login_once_per_attempt() -> None:
+    cookies: list[str] = []
+
+    async def serve(door: Door) -> None:
+        cookies.append(await door.accept(401))
+
+    link: LiveLink
+    attempts = 0
+
+    async def sleep(_: float) -> None:
+        nonlocal attempts
+        attempts += 1
+        await anyio.sleep_forever() if attempts == 2 else await anyio.lowlevel.checkpoint()
+
+    async with doors(serve) as origin, running(link := LiveLink(origin, any_login, sleep=sleep)), link.offers() as feed:
+        with anyio.fail_after(10):
+            lost = await feed.next()
+        await until(lambda: attempts == 2)
+        assert isinstance(lost, LinkLost)
+        assert lost.reason.startswith("login_required: ")
+        assert cookies == ["dsh-auth-a=v1.first", "dsh-auth-a=v1.second"] * 2
+
+
+async def test_a_host_without_a_live_connection_is_named() -> None:
+    async def serve(door: Door) -> None:
+        await door.accept(404)
+
+    link: LiveLink
+    async with doors(serve) as origin, running(link := LiveLink(origin, any_login)), link.offers() as feed:
+        with anyio.fail_after(10):
+            lost = await feed.next()
+        assert isinstance(lost, LinkLost)
+        assert "HTTP 404" in lost.reason
+        assert link.state.reason == lost.reason
+        assert lost.reason.startswith("host_unsupported: ")
+
+
+async def test_pauses_grow_to_their_bound_and_an_absent_host_is_told_once() -> None:
+    pauses: list[float] = []
+
+    async def sleep(pause: float) -> None:
+        pauses.append(pause)
+        await anyio.lowlevel.checkpoint() if len(pauses) < 9 else await anyio.sleep_forever()
+
+    async with doors(lambda _: anyio.lowlevel.checkpoint()) as origin:
+        pass
+    link = LiveLink(origin, any_login, chance=lambda: 1.0, sleep=sleep)
+    async with running(link), link.offers() as feed:
+        await until(lambda: len(pauses) == 9)
+        assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
+        assert link.state.failures == 9
+        lost = await feed.next()
+        assert isinstance(lost, LinkLost)
+        assert lost.reason.startswith("host_unreachable: ")
+        with anyio.move_on_after(0.01) as waited:
+            await feed.next()
+        assert waited.cancelled_caught
+        async with link.offers() as later:
+            assert isinstance(await later.next(), LinkLost)
+
+
+async def test_a_host_that_does_not_answer_the_upgrade_is_not_waited_for_long() -> None:
+    async with (
+        doors(lambda _: anyio.sleep_forever()) as origin,
+        running(LiveLink(origin, any_login, pace=Pace(connect_s=0.1))) as link,
+        link.offers() as feed,
+    ):
+        with anyio.fail_after(5):
+            assert isinstance(await feed.next(), LinkLost)
+
+
+async def test_a_reader_is_told_when_the_connection_is_closed_here() -> None:
+    link = LiveLink("http://127.0.0.1:9", any_login)
+    async with link.offers() as feed:
+        async with running(link):
+            await anyio.lowlevel.checkpoint()
+        with anyio.fail_after(5):
+            assert isinstance(await feed.next(), LinkLost)
+    assert not link.state.connected
+
+
+async def test_leaving_a_stream_cancels_it_on_the_host() -> None:
+    frames: list[tuple[str, str]] = []
+
+    async def serve(door: Door) -> None:
+        await door.accept()
+        while True:
+            frame = await door.frame()
+            frames.append((frame["type"], frame["streamId"]))
+            if frame["type"] == "open":
+                await door.item(frame["streamId"], {"type": "ready", "clientId": "c"})
+
+    async with doors(serve) as origin, running(LiveLink(origin, any_login)) as link:
+        with anyio.fail_after(5):
+            async with link.offers() as feed:
+                await feed.next()
+            await until(lambda: len(frames) == 2)
+    assert frames == [("open", "s1"), ("cancel", "s1")]
