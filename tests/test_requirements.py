@@ -10,9 +10,11 @@ import pytest
 from tests.requirements import PARTLY, REQUIREMENTS, WITHOUT_TEST, requirement
 
 TESTS = Path(__file__).parent
-CALL = re.compile(r'"(\w+/\w+)"')
-READS = {"agentPresets/list", "session/modelCatalog", "session/page", "session/projections"}
+CALL = re.compile(r'"([\w$]+/\w+)"')
+READS = {"agentPresets/list", "session/list", "session/modelCatalog", "session/page", "session/projections"}
 WRITES = {"session/create", "session/prompt", "session/rename"}
+ASKED_FOR = {"$events/result", "session/cancel", "session/updateQueue", "subagents/interruptByParent"}
+"""What only a caller's own call for a running task leads to (003 FR-13)."""
 
 
 def claims(source: str) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -35,9 +37,9 @@ HELD = {number for _, _, ids in CLAIMS for number in ids}
 
 @requirement("SI-02", "SI-04", "SI-05", "AC-23")
 def test_nothing_else_can_be_asked_of_a_host() -> None:
-    """No call selects a model or a preset, answers, approves, installs, or configures: the client has none."""
+    """No call selects a model or a preset, installs, or configures: the client has none."""
     client = (TESTS.parent / "agentlink" / "host" / "client.py").read_text("utf-8")
-    assert set(CALL.findall(client)) - {"application/json"} == READS | WRITES
+    assert set(CALL.findall(client)) - {"application/json"} == READS | WRITES | ASKED_FOR
 
 
 def test_every_requirement_has_a_test_or_a_reason() -> None:

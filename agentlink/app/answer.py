@@ -21,13 +21,16 @@ from agentlink.app.writing import Writing, located_at, prompted, writing
 from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.work import WriteKind
 from agentlink.core.host.faults import HostFault
+from agentlink.core.host.timeline import QUESTION_TOOL
 from agentlink.core.host.values import (
+    ApprovalAsked,
     ApprovalDecided,
     AskedApproval,
     AskedQuestions,
     Attached,
     Event,
     Offer,
+    ToolCalled,
     ToolEnded,
     TurnEnded,
     Withdrawn,
@@ -45,6 +48,7 @@ from agentlink.core.supervision.interactions import (
     checked_answers,
     offers_for,
     questions_in_offer,
+    request_id_of,
     says_the_same,
 )
 
@@ -52,6 +56,8 @@ OFFER_WAIT_S = 2.0
 """How long the Host may take to offer what its log shows as pending."""
 PROOF_WAIT_S = 5.0
 _PROOF_POLL_S = 0.05
+_SETTLED_MESSAGES = 60
+"""How far back the log is searched for what an item was settled as."""
 
 
 class Resolved(Result, frozen=True, kw_only=True):
@@ -124,18 +130,46 @@ async def _pending(
     if len(found) > 1:
         raise located_at(_ambiguous(request_id), task, view.launch)
     if not found:
-        raise located_at(_not_pending(request_id, conversation), task, view.launch)
+        settled = await _settled_as(runtime, conversation.session, request_id, kind)
+        raise located_at(_not_pending(request_id, conversation, settled), task, view.launch)
     return view.launch, found[0]
 
 
-def _not_pending(request_id: str, conversation: Conversation) -> Failure:
+def _not_pending(request_id: str, conversation: Conversation, settled: str | None) -> Failure:
     now = conversation.now()
     pending = [{"requestId": one.request_id, "kind": one.kind} for one in now.pending]
-    return Failure(
-        Code.NOT_PENDING,
-        f"{request_id} does not wait for an answer; the task is {now.execution}",
-        details={"execution": now.execution, "pending": pending},
-    )
+    details: dict[str, object] = {"execution": now.execution, "pending": pending}
+    how = ""
+    if settled is not None:
+        details["settledAs"] = settled
+        how = f": it was settled as {settled}"
+    message = f"{request_id} does not wait for an answer{how}; the task is {now.execution}"
+    return Failure(Code.NOT_PENDING, message, details=details)
+
+
+async def _settled_as(runtime: Runtime, session: str, request_id: str, kind: str) -> str | None:
+    """How the log says that the item ended; None when its end part does not show that, or cannot be read."""
+    try:
+        state = await runtime.host.session_state(session)
+        if state is None or state.last_seq < 0:
+            return None
+        page = await runtime.host.page(session, through=state.last_seq, messages=_SETTLED_MESSAGES)
+    except HostFault:
+        return None
+    asked = settled = None
+    for event in page.events:
+        match event:
+            case ApprovalAsked() if kind == "approval" and request_id_of(event) == request_id:
+                asked = event.approval
+            case ToolCalled() if kind == "question" and event.call == request_id and event.name == QUESTION_TOOL:
+                asked = event.call
+            case ApprovalDecided() if event.approval == asked:
+                settled = event.outcome
+            case ToolEnded() if asked is not None and event.call == request_id:
+                settled = settled or event.error_code or ("answered" if kind == "question" else None)
+            case _:
+                pass
+    return settled
 
 
 def _ambiguous(request_id: str) -> Failure:
@@ -208,7 +242,10 @@ async def _offered(
     if len(fitting) > 1:
         raise writer.located(_ambiguous(pending.request_id))
     if not fitting:
-        raise writer.failure(Code.NOT_PENDING, f"the Host does not offer {pending.request_id} for an answer any more")
+        settled = await _settled_as(runtime, writer.session, pending.request_id, pending.kind)
+        message = f"the Host does not offer {pending.request_id} for an answer any more"
+        details: dict[str, object] = {} if settled is None else {"settledAs": settled}
+        raise writer.failure(Code.NOT_PENDING, message, details=details or None)
     return client, fitting[0]
 
 
@@ -306,6 +343,6 @@ def _told(proof: ToolEnded | ApprovalDecided | TurnEnded) -> str:
         case ApprovalDecided():
             return proof.outcome
         case ToolEnded():
-            return proof.error_code or "answered by somebody else"
+            return proof.error_code or "answered"
         case TurnEnded():
             return f"the turn ended ({proof.kind})"

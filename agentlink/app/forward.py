@@ -101,18 +101,23 @@ class Reader:
         kept: list[tuple[Event, ...]] = []
         before = end + 1
         while before > start:
-            page = await self._host.page(
-                self._address.session,
-                through=end,
-                before=before if kept else None,
-                messages=max(1, (end + 1 - start) // _EVENTS_PER_MESSAGE),
-                parent=self._address.parent,
-            )
-            if not page.events or page.events[-1].seq != before - 1:
-                raise BadReply(f"a history page that does not end before event {before}")
-            before = page.events[0].seq
-            kept.append(page.events[max(0, start - before) :])
+            events = await self._page(end, before, max(1, (end + 1 - start) // _EVENTS_PER_MESSAGE))
+            before = events[0].seq
+            kept.append(events[max(0, start - before) :])
         return tuple(event for part in reversed(kept) for event in part)
+
+    async def _page(self, through: int, before: int, messages: int) -> tuple[Event, ...]:
+        """Events that end before `before`; at least one."""
+        page = await self._host.page(
+            self._address.session,
+            through=through,
+            before=before if before <= through else None,
+            messages=messages,
+            parent=self._address.parent,
+        )
+        if not page.events or page.events[-1].seq != before - 1:
+            raise BadReply(f"a history page that does not end before event {before}")
+        return page.events
 
     async def _turn_before(self, mark: Mark) -> int:
         """Where the turn began in which the history was rewound at the latest; 0 when there is none.
@@ -123,18 +128,10 @@ class Reader:
         last = -1 if self.last_seq is None else self.last_seq
         before, old = last + 1, False
         while before > 0:
-            page = await self._host.page(
-                self._address.session,
-                through=last,
-                before=before,
-                messages=_TURN_MESSAGES,
-                parent=self._address.parent,
-            )
-            if not page.events:
-                break
-            for event in reversed(page.events):
+            events = await self._page(last, before, _TURN_MESSAGES)
+            for event in reversed(events):
                 old = old or (event.seq <= mark.seq and surely_older(event, mark.anchor))
                 if old and isinstance(event, TurnStarted):
                     return event.seq
-            before = page.events[0].seq
+            before = events[0].seq
         return 0

@@ -84,7 +84,7 @@ def final_part(conversation: Conversation) -> tuple[str | None, Rest | None]:
     text = cut_text(final.text, offset=0, max_bytes=FINAL_BYTES)
     if len(text) == len(final.text):
         return text, None
-    event = event_id(conversation.session, final.seq, root=conversation.session)
+    event = event_id(None, final.seq)
     return text, Rest(event=event, offset=len(text), size=len(final.text))
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 import anyio
 import msgspec
 
-from agentlink.app.conversation import NOTHING_YET, Conversation, read_conversation
+from agentlink.app.conversation import NOTHING_YET, Conversation, availability_of, read_conversation
 from agentlink.app.live import LiveTask, following
 from agentlink.app.look import find_task, settle_task
 from agentlink.app.results import ClaimInfo, FailureInfo, Rest, Result, claim_info
@@ -80,6 +80,15 @@ class _Outcome(msgspec.Struct, frozen=True):
     problem: Failure | None = None
     stale_s: float | None = None
 
+    @property
+    def execution(self) -> Execution:
+        return self.conversation.now().execution
+
+    @property
+    def is_news(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return self.view.launch.failed or self.execution not in GOING_ON
+
 
 class WaitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a caller asks. With `until` any, every change after the cursor ends the wait, which takes one task then."""
@@ -110,18 +119,36 @@ async def wait(runtime: Runtime, asked: WaitRequest, *, say: Say | None = None) 
                 group.start_soon(_tell, runtime, waits, began, say)
             await news.wait()
             group.cancel_scope.cancel()
-    first = next((one for one in waits if one.done), None)
+    outcomes = await _outcomes(waits)
+    first = next((n for n, one in enumerate(waits) if one.done), None)
+    if first is None:
+        # There was no time to wait at all, or it ran out just as something came.
+        first = next((n for n, outcome in enumerate(outcomes) if outcome.is_news), None)
+    return _waited(
+        outcomes[first or 0],
+        timed_out=first is None,
+        clamped_to=MAX_WAIT_S if asked.timeout_s > MAX_WAIT_S else None,
+        tasks=() if len(waits) == 1 else tuple(TaskNews(task_id=o.view.task, execution=o.execution) for o in outcomes),
+    )
+
+
+async def _outcomes(waits: Sequence["_TaskWait"]) -> list["_Outcome"]:
+    """Each task as it stands at the end; those that were not looked at yet are read now. Raises Failure."""
+    found: dict[TaskId, _Outcome] = {}
+
+    async def look(one: _TaskWait) -> None:
+        try:
+            found[one.task] = await one.outcome()
+        except Failure as failure:
+            one.error = failure
+
+    async with anyio.create_task_group() as group:
+        for one in waits:
+            group.start_soon(look, one)
     for one in waits:
         if one.error is not None:
             raise one.error
-    shown = first or waits[0]
-    outcome = await shown.outcome()
-    return _waited(
-        outcome,
-        timed_out=first is None,
-        clamped_to=MAX_WAIT_S if asked.timeout_s > MAX_WAIT_S else None,
-        tasks=() if len(waits) == 1 else tuple(TaskNews(task_id=w.task, execution=w.now().execution) for w in waits),
-    )
+    return [found[one.task] for one in waits]
 
 
 def _check(asked: WaitRequest) -> None:
@@ -171,7 +198,8 @@ class _TaskWait:
             return self._outcome
         view = await find_task(self._runtime, self.task)
         if self._conversation is NOTHING_YET:
-            return _Outcome(view, await read_conversation(self._runtime, view.launch))
+            # Bounded, as the time is over already: a frozen Host must not make the wait a long one.
+            self._conversation = await self._read(view)
         lost = self._lost_since
         return _Outcome(view, self._conversation, stale_s=None if lost is None else self._runtime.clock.now() - lost)
 
@@ -189,11 +217,12 @@ class _TaskWait:
             view, problem = await self._prompted()
             if view.launch.state != machine.PROMPT_SENT:
                 return _Outcome(view, NOTHING_YET, problem)
-            if self._until == "any" and await self._has_news(view):
-                return _Outcome(view, await read_conversation(runtime, view.launch))
             conversation = await self._read(view)
             if conversation.root is not None:
                 self._conversation, self._lost_since = conversation, None
+                # Asked after the reading, since the streams tell only what came after that.
+                if self._until == "any" and await self._has_news(view):
+                    return _Outcome(view, await self._read(view))
                 outcome = await self._follow(view, conversation)
                 if outcome is not None:
                     return outcome
@@ -223,7 +252,14 @@ class _TaskWait:
             await self._runtime.clock.sleep(_LAUNCH_POLL_S)
 
     async def _has_news(self, view: TaskView) -> bool:
-        return self._cursor is not None and await anything_since(self._runtime, view, self._cursor)
+        if self._cursor is None:
+            return False
+        try:
+            return await anything_since(self._runtime, view, self._cursor)
+        except Failure as failure:
+            if failure.code.value in _PASSING:
+                return False  # the streams find out whether the Host is back soon
+            raise
 
     async def _follow(self, view: TaskView, conversation: Conversation) -> _Outcome | None:
         """The task's live streams until there is news; None when the Host has been away too long: look again."""
@@ -263,12 +299,14 @@ def _waited(outcome: _Outcome, *, timed_out: bool, clamped_to: float | None, tas
     view, conversation = outcome.view, outcome.conversation
     now, launch = conversation.now(), view.launch
     text, rest = final_part(conversation)
-    nothing = conversation is NOTHING_YET
+    availability = conversation.availability
+    if conversation is NOTHING_YET:
+        availability = "connected" if outcome.problem is None else availability_of(outcome.problem)
     return Waited(
         task_id=view.task,
         session_id=launch.session,
         timed_out=timed_out,
-        availability="connected" if nothing else conversation.availability,
+        availability=availability,
         execution=now.execution,
         stage=launch.state,
         queued=now.queued,

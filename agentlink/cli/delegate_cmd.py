@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from agentlink.cli.output import EXIT_NOT_COMPLETED, json_option, print_json, run_with, say
+from agentlink.cli.output import EXIT_NOT_COMPLETED, json_option, print_json, run_with, say, tell
 from agentlink.core.errors import Code, Failure
 from agentlink.core.routing.hints import FIELDS
 
@@ -76,7 +76,7 @@ def _here() -> Path | None:
 def delegate_command(prompt: str | None, prompt_file: str | None, *, wait: bool, as_json: bool, **options: Any) -> int:
     """Hand PROMPT (or - for standard input) to the Host."""
     from agentlink.app.delegate import DelegateRequest, delegate
-    from agentlink.cli.follow import follow
+    from agentlink.cli.follow import follow, whole_message
 
     request = DelegateRequest(
         prompt=read_prompt(prompt, prompt_file),
@@ -96,7 +96,8 @@ def delegate_command(prompt: str | None, prompt_file: str | None, *, wait: bool,
             return answer
         if not as_json:
             say(f"task {answer.task_id}, session {answer.session_id}")
-        return await follow(runtime, answer.task_id, say=None if as_json else say)
+        status = await follow(runtime, answer.task_id, say=None if as_json else say)
+        return status if as_json else await whole_message(runtime, status)
 
     answer = run_with(work)
     if as_json:
@@ -111,7 +112,11 @@ def delegate_command(prompt: str | None, prompt_file: str | None, *, wait: bool,
 
 
 def _show_end(status: Any) -> None:
+    from agentlink.cli.pending_text import pending_lines
+
     if status.final_message is not None:
-        click.echo(status.final_message)
+        tell(status.final_message)
     if status.execution != "turn_completed":
         say(f"the turn did not complete: {status.execution}" + (f" ({status.error_code})" if status.error_code else ""))
+    for line in pending_lines(status.task_id, status.pending):
+        say(line)

@@ -1,19 +1,69 @@
-"""Following one task to the end of its turn, by a bounded read of its exact state a few times a second."""
+"""Waiting for as long as a person wants: bounded waits, one after the other, through a Host that is away."""
 
+import math
 from collections.abc import Callable
 
-import anyio
+import msgspec
 
-from agentlink.app.results import TaskStatus
+from agentlink.app.results import Rest, TaskStatus
 from agentlink.app.runtime import Runtime
 from agentlink.app.status import task_status
-from agentlink.core.host.timeline import Execution
+from agentlink.app.tail import MOST_BYTES, read_event
+from agentlink.app.wait import MAX_WAIT_S, Until, Waited, WaitRequest, wait
 from agentlink.core.ids import TaskId
+from agentlink.core.supervision.status import GOING_ON
 
-POLL_S = 0.25
-_HOPELESS = frozenset({"session_not_found", "host_changed", "login_required", "host_unsupported"})
+HOPELESS = frozenset({"session_not_found", "host_changed", "login_required", "host_unsupported"})
 """What waiting alone does not mend."""
-_GOING_ON: frozenset[Execution] = frozenset({"not_started", "unknown", "running", "queued"})
+_AGAIN_S = 0.5
+
+
+async def wait_on(
+    runtime: Runtime,
+    tasks: tuple[TaskId, ...],
+    *,
+    timeout_s: float = math.inf,
+    until: Until = "settled",
+    cursor: str | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Waited:
+    """How the wait ended: the first task with news, or `timedOut` when the time is over. Raises Failure."""
+    clock = runtime.clock
+    deadline = clock.now() + timeout_s
+    shown = ""
+
+    def tell(line: str) -> None:
+        nonlocal shown
+        if say is not None and line != shown:
+            say(line)
+            shown = line
+
+    async def progress(_: float, states: str) -> None:
+        tell(states)
+
+    while True:
+        left = max(0.0, deadline - clock.now())
+        asked = WaitRequest(tasks=tasks, timeout_s=min(left, MAX_WAIT_S), until=until, cursor=cursor)
+        waited = await wait(runtime, asked, say=progress)
+        over = clock.now() >= deadline
+        if not waited.timed_out and (until == "any" or not _goes_on(waited)):
+            return waited
+        if until == "any":
+            cursor = cursor or waited.cursor  # what happens between two waits is a change, too
+        if over:
+            return msgspec.structs.replace(waited, timed_out=waited.timed_out or _goes_on(waited))
+        if waited.availability != "connected" or waited.stale_seconds is not None:
+            tell("Host: host_unreachable" if waited.availability == "connected" else f"Host: {waited.availability}")
+        if not waited.timed_out:
+            await clock.sleep(min(_AGAIN_S, max(0.0, deadline - clock.now())))
+
+
+def _goes_on(waited: Waited) -> bool:
+    """Whether the wait ended only because the Host is away, or because its launch cannot be settled just now."""
+    if waited.execution not in GOING_ON or waited.stage == "launch-failed":
+        return False
+    code = waited.failure.code if waited.failure is not None else None
+    return not HOPELESS & {waited.availability, code} and code != "delivery_unknown"
 
 
 async def follow(runtime: Runtime, task: str, *, say: Callable[[str], None] | None) -> TaskStatus:
@@ -21,18 +71,36 @@ async def follow(runtime: Runtime, task: str, *, say: Callable[[str], None] | No
 
     A Host that cannot be reached is waited for: the task may run on there. Interrupting ends the wait, not the task.
     """
-    shown = ""
     while True:
+        await wait_on(runtime, (TaskId(task),), say=say)
         status = await task_status(runtime, TaskId(task))
-        line = status.execution if status.availability == "connected" else f"Host: {status.availability}"
-        if say is not None and line != shown:
-            say(line)
-            shown = line
         settled = status.launch.confirmed or status.launch.stage == "launch-failed"
-        if settled and (status.execution not in _GOING_ON or _cannot_go_on(status)):
+        if settled and (status.execution not in GOING_ON or _cannot_go_on(status)):
+            if say is not None:
+                say(status.execution if status.availability == "connected" else f"Host: {status.availability}")
             return status
-        await anyio.sleep(POLL_S)
+        # The Host went away again between the two looks, or its history does not show the prompt yet.
+        await runtime.clock.sleep(_AGAIN_S)
 
 
 def _cannot_go_on(status: TaskStatus) -> bool:
-    return status.launch.stage == "launch-failed" or status.availability in _HOPELESS
+    return status.launch.stage == "launch-failed" or status.availability in HOPELESS
+
+
+async def rest_of(runtime: Runtime, task: str, rest: Rest) -> str:
+    """What a cut text leaves out. Raises Failure."""
+    parts, offset = [], rest.offset
+    while True:
+        part = await read_event(runtime, TaskId(task), rest.event, offset=offset, max_bytes=MOST_BYTES)
+        parts.append(part.text)
+        if part.next is None:
+            return "".join(parts)
+        offset = part.next
+
+
+async def whole_message(runtime: Runtime, status: TaskStatus) -> TaskStatus:
+    """The same status with its final message uncut: a terminal has no limit. Raises Failure."""
+    if status.final_message is None or status.final_message_rest is None:
+        return status
+    text = status.final_message + await rest_of(runtime, status.task_id, status.final_message_rest)
+    return msgspec.structs.replace(status, final_message=text, final_message_rest=None)

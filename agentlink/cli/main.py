@@ -12,18 +12,26 @@ from agentlink.cli.output import EXIT_INTERRUPTED, report_failure, report_usage,
 from agentlink.core.errors import Failure
 
 COMMANDS = {
+    "answer": ("answer_cmd", "Answer what an agent asks."),
+    "approve": ("answer_cmd", "Allow one tool call once."),
+    "cancel": ("steer_cmd", "Stop a task's turn, its queue, or all of it."),
     "delegate": ("delegate_cmd", "Hand a task to the Host."),
     "demo": ("demo_cmd", "See one delegation happen on a disposable real Host."),
     "doctor": ("doctor_cmd", "Check settings, home, journal, Host and login."),
+    "followup": ("steer_cmd", "Send a task another prompt."),
     "journal": ("journal_cmd", "Show, verify or repair the journal."),
     "list": ("tasks_cmd", "List tasks, newest first."),
     "login": ("login_cmd", "Log in to a Host with the address it printed."),
     "recover": ("recover_cmd", "Settle interrupted launches and use what they left."),
+    "reject": ("answer_cmd", "Refuse one tool call."),
     "release": ("tasks_cmd", "Give a task's workspace claim back."),
     "route": ("route_cmd", "Look at, propose and apply the rules that choose a preset."),
     "serve": ("serve_cmd", "Serve the MCP tools over standard input and output."),
     "statechart": ("statechart_cmd", "Export the launch machine as diagrams."),
     "status": ("tasks_cmd", "Show one task."),
+    "tail": ("tail_cmd", "Tell what a task did, and what it does."),
+    "wait": ("wait_cmd", "Wait until a task is done or needs a person."),
+    "watch": ("watch_cmd", "Watch a task live, and answer what it asks."),
 }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
+from agentlink.cli.plain_text import safe
 from agentlink.core.errors import Code, Failure, envelope
 
 if TYPE_CHECKING:
@@ -51,7 +52,17 @@ def print_json(value: Any) -> None:
 
 def say(text: str) -> None:
     """A line for a person who watches: never on stdout."""
-    print(text, file=sys.stderr, flush=True)
+    print(safe(text), file=sys.stderr, flush=True)
+
+
+def tell(text: str) -> None:
+    """A text on stdout, fit for a terminal."""
+    print(safe(text), flush=True)
+
+
+def no_terminal() -> bool:
+    """Whether nobody is there who could be asked something."""
+    return not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty())
 
 
 def report_failure(failure: Failure, *, as_json: bool) -> int:

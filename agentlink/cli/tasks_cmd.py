@@ -1,10 +1,16 @@
 """`status`, `list` and `release`."""
 
+from typing import TYPE_CHECKING
+
 import click
 
-from agentlink.cli.output import json_option, print_json, run_with
+from agentlink.cli.output import json_option, print_json, run_with, tell
 from agentlink.core.errors import Code, Failure
 from agentlink.core.ids import TaskId, task_id
+
+if TYPE_CHECKING:
+    from agentlink.app.results import TaskStatus
+    from agentlink.app.runtime import Runtime
 
 
 def checked_task(text: str) -> TaskId:
@@ -27,10 +33,15 @@ def status_command(task: str, *, as_json: bool) -> None:
     from agentlink.app.status import task_status
 
     wanted = checked_task(task)
-    status = run_with(lambda runtime: task_status(runtime, wanted))
     if as_json:
-        print_json(status)
+        print_json(run_with(lambda runtime: task_status(runtime, wanted)))
         return
+    from agentlink.cli.follow import whole_message
+
+    async def work(runtime: "Runtime") -> "TaskStatus":
+        return await whole_message(runtime, await task_status(runtime, wanted))
+
+    status = run_with(work)
     from agentlink.cli.render import show_status
 
     show_status(status)
@@ -42,7 +53,7 @@ def status_command(task: str, *, as_json: bool) -> None:
 @click.option("--state", type=click.Choice(["unfinished", "failed", "sent", "claimed"]), help="Only these.")
 @json_option
 def list_command(limit: int, before: str | None, state: str | None, *, as_json: bool) -> None:
-    """List tasks, newest first, without asking the Host."""
+    """List tasks, newest first; whether each is at work comes from one call of the Host."""
     from agentlink.app.listing import StateFilter, list_tasks
 
     start = None if before is None else checked_task(before)
@@ -69,4 +80,4 @@ def release_command(task: str, *, force: bool, as_json: bool) -> None:
     if as_json:
         print_json(released)
     else:
-        click.echo(f"{released.task_id} no longer claims {released.claim.cwd}")
+        tell(f"{released.task_id} no longer claims {released.claim.cwd}")

@@ -92,8 +92,8 @@ class LiveFeed(Generic[T]):
         self._items: deque[tuple[T, int]] = deque()
         self._chars = 0
         self._arrived = anyio.Event()
-        self._told = False
-        """The reader has its LinkLost, and nothing since."""
+        self._told: str | None = None
+        """The code of the LinkLost that the reader has, when nothing came since."""
         self._fresh = True
         self._last_seq = -1
 
@@ -121,12 +121,13 @@ class LiveFeed(Generic[T]):
             # Beginnings are not counted: a reader could else never be given a large one together with what follows it.
             self._put(item, 0 if isinstance(item, Snapshot) else chars)
             chars = 0
-        return len(self._items) <= self._pace.unread_items and self._chars <= self._pace.unread_chars
+        pace, unread = self._pace, len(self._items)
+        return unread <= 1 or (unread <= pace.unread_items and self._chars <= pace.unread_chars)
 
     def _check(self, item: T) -> None:
         if isinstance(item, Snapshot | Attached) is not self._fresh:
             raise BadReply("the stream does not begin with its beginning")
-        self._fresh = self._told = False
+        self._fresh, self._told = False, None
         if isinstance(item, Snapshot):
             self._last_seq = item.state.last_seq
         elif isinstance(item, EventBase):
@@ -134,15 +135,20 @@ class LiveFeed(Generic[T]):
                 raise BadReply(f"event {item.seq} came after event {self._last_seq}")
             self._last_seq = item.seq
 
-    def lose(self, reason: str) -> None:
-        """Tells the reader, once, that what comes next is a new beginning."""
+    def lose(self, reason: str, *, alone: bool = False) -> None:
+        """Tells the reader, once, that what comes next is a new beginning.
+
+        `alone` is for a stream that broke on a connection that stands: that is news to a reader that knows another
+        reason, a Host that came back without the session for instance.
+        """
         self.id = None
-        if self._told:
+        code = reason.partition(":")[0]
+        if self._told is not None and (not alone or self._told == code):
             return
         if any(isinstance(item, LinkLost) for item, _ in self._items):
             self._items.clear()  # it has not even come to the loss before; two beginnings are never kept
             self._chars = 0
-        self._told = True
+        self._told = code
         self._put(self._lost(reason), 0)
 
     def overflow(self) -> None:
@@ -379,5 +385,5 @@ class LiveLink:
         now = self._clock()
         feed.failures = 1 if now - feed.opened_at >= self._pace.lasting_s else feed.failures + 1
         feed.due = now + self._pause(feed.failures)
-        feed.lose(reason)
+        feed.lose(reason, alone=True)
         self._wake_up()

@@ -30,7 +30,9 @@ def _inlined(node: Any, components: dict[str, Any]) -> Any:
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
-        target = components[node["$ref"].removeprefix(_REF)]
+        # The names and docstrings of our own types are no help to a caller.
+        named = components[node["$ref"].removeprefix(_REF)]
+        target = {key: value for key, value in named.items() if key not in ("title", "description")}
         return _inlined({**target, **{key: value for key, value in node.items() if key != "$ref"}}, components)
     plain = {key: _inlined(value, components) for key, value in node.items() if key != "default"}
     if "enum" in plain and "type" not in plain:

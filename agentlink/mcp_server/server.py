@@ -114,14 +114,16 @@ def describe(tool: ToolSpec) -> types.Tool:
         title=tool.title,
         description=tool.description,
         input_schema=input_schema(tool.arguments),
-        annotations=types.ToolAnnotations(
-            read_only_hint=tool.read_only,
-            destructive_hint=tool.destructive,
-            idempotent_hint=tool.idempotent,
-            open_world_hint=False,
-        ),
+        annotations=_annotations(tool),
         _meta={NEEDS_PERSON: True} if tool.needs_person else None,
     )
+
+
+def _annotations(tool: ToolSpec) -> types.ToolAnnotations:
+    """Only what is not said by default: a tool that is not read-only is taken for destructive and not idempotent."""
+    if tool.read_only:
+        return types.ToolAnnotations(read_only_hint=True)
+    return types.ToolAnnotations(destructive_hint=tool.destructive, idempotent_hint=tool.idempotent or None)
 
 
 async def serve_stdio(wire: anyio.AsyncFile[str]) -> None:

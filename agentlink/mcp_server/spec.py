@@ -11,11 +11,7 @@ from agentlink.app.wait import Say
 from agentlink.core.errors import Code, Failure
 from agentlink.core.ids import TaskId, task_id
 
-TaskIdText = Annotated[str, Meta(pattern="^dsh_[0-9a-f]{12}$")]
-RequestKey = Annotated[
-    str,
-    Meta(pattern="^[A-Za-z0-9._:-]{1,128}$", description="Your own id; repeating it never sends twice"),
-]
+RequestKey = Annotated[str, Meta(description="Your own id; repeating it never sends twice")]
 
 
 class ToolSpec(msgspec.Struct, frozen=True):

@@ -13,38 +13,34 @@ from agentlink.app.tail import DEFAULT_BYTES, read_event, tail
 from agentlink.app.wait import MAX_TASKS, MAX_WAIT_S, Say, Until, WaitRequest, wait
 from agentlink.core.errors import Code, Failure
 from agentlink.core.supervision.interactions import Answer, Outcome
-from agentlink.mcp_server.spec import RequestKey, TaskIdText, ToolSpec, checked_task, given
+from agentlink.mcp_server.spec import RequestKey, ToolSpec, checked_task, given
 
-Cursor = Annotated[str, Meta(max_length=4000, description="Of an earlier reply")]
-SinceCursor = Annotated[str, Meta(max_length=4000, description="Refuse if news came after it")]
-RequestIdText = Annotated[str, Meta(min_length=1, description="Of the pending item")]
+SinceCursor = Annotated[str, Meta(description="Refuse if news came after it")]
 
 
 class TailArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """From where to tell, or which text to read on."""
 
-    task_id: TaskIdText
-    cursor: Cursor | UnsetType = UNSET
+    task_id: str
+    cursor: Annotated[str, Meta(description="Of an earlier reply")] | UnsetType = UNSET
     max_bytes: Annotated[int, Meta(ge=1_000, le=1_000_000)] | UnsetType = UNSET
-    event: Annotated[str, Meta(description="Id of an event: read its whole text")] | UnsetType = UNSET
+    event: Annotated[str, Meta(description="Id of an event to read whole")] | UnsetType = UNSET
     offset: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
 
 
 class WaitArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """What to wait for, and how long."""
 
-    task_ids: Annotated[list[TaskIdText], Meta(min_length=1, max_length=MAX_TASKS)]
+    task_ids: Annotated[list[str], Meta(min_length=1, max_length=MAX_TASKS)]
     timeout_seconds: Annotated[float, Meta(ge=0, description="At most 45")] | UnsetType = UNSET
     until: Literal["settled", "any"] | UnsetType = UNSET
-    cursor: Annotated[str, Meta(max_length=4000, description="With until any: tell what is after it")] | UnsetType = (
-        UNSET
-    )
+    cursor: Annotated[str, Meta(description="With any: changes after it")] | UnsetType = UNSET
 
 
 class FollowUpArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """Another prompt."""
 
-    task_id: TaskIdText
+    task_id: str
     prompt: Annotated[str, Meta(min_length=1)]
     mode: Literal["queue", "steer"]
     since_cursor: SinceCursor | UnsetType = UNSET
@@ -62,8 +58,8 @@ class AnswerItem(msgspec.Struct, forbid_unknown_fields=True):
 class AnswerArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """The answers to all questions of one request."""
 
-    task_id: TaskIdText
-    request_id: RequestIdText
+    task_id: str
+    request_id: str
     answers: list[AnswerItem]
     since_cursor: SinceCursor | UnsetType = UNSET
 
@@ -71,8 +67,8 @@ class AnswerArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 class ApprovalArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """What a person decided."""
 
-    task_id: TaskIdText
-    request_id: RequestIdText
+    task_id: str
+    request_id: str
     outcome: Literal["allow_once", "reject"]
     since_cursor: SinceCursor | UnsetType = UNSET
 
@@ -80,7 +76,7 @@ class ApprovalArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 class CancelArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """What to stop."""
 
-    task_id: TaskIdText
+    task_id: str
     scope: Literal["turn", "queue", "all"] | UnsetType = UNSET
 
 
@@ -138,8 +134,8 @@ SUPERVISION = (
     ToolSpec(
         "dsh_wait",
         "Wait for tasks",
-        "Wait until the first of the tasks is done, needs a person or cannot go on; at once if so already. Ends by "
-        "itself within 45 s with timedOut: call again, the tasks run on. until any: every change.",
+        "Wait until the first of the tasks is done, needs a person or cannot go on. Ends by itself within 45 s with "
+        "timedOut: call again, the tasks run on. until any: every change.",
         WaitArgs,
         _wait,
         read_only=True,
@@ -148,8 +144,8 @@ SUPERVISION = (
     ToolSpec(
         "dsh_tail",
         "What a task did",
-        "Messages, answers, tool calls and results after the cursor, or from the beginning; subagents included. With "
-        "`more`, call again with the new cursor. event and offset read on a text that was cut.",
+        "Messages, answers and tool calls after the cursor, or from the beginning. With `more`, call again with the "
+        "new cursor. event and offset read on a text that was cut.",
         TailArgs,
         _tail,
         read_only=True,
@@ -159,21 +155,21 @@ SUPERVISION = (
         "dsh_followup",
         "Send another prompt",
         "queue: a turn of its own after what waits. steer: joins the running turn at its next step. Needs the "
-        "workspace claim. On delivery_unknown never send again without requestKey.",
+        "workspace claim. On delivery_unknown do not send again.",
         FollowUpArgs,
         _follow_up,
     ),
     ToolSpec(
         "dsh_answer_question",
         "Answer a question",
-        "Answer all questions of one pending request as the person chose: labels in selected, or custom text.",
+        "Answer all questions of one request as the person chose: labels in selected, or custom text.",
         AnswerArgs,
         _answer,
     ),
     ToolSpec(
         "dsh_resolve_approval",
         "Resolve an approval",
-        "Tell the Host what a person decided about one tool call. Never decide yourself: ask the user first.",
+        "Tell what a person decided about one tool call. Never decide yourself: ask the user first.",
         ApprovalArgs,
         _resolve,
         destructive=True,
@@ -182,8 +178,7 @@ SUPERVISION = (
     ToolSpec(
         "dsh_cancel",
         "Stop a task",
-        "turn (default): stop the running turn; waiting prompts stay parked. queue: remove them. all: both, and "
-        "subagents.",
+        "turn (default): stop the running turn, park waiting prompts. queue: remove them. all: both, and subagents.",
         CancelArgs,
         _cancel,
         destructive=True,

@@ -17,7 +17,7 @@ from agentlink.app.wait import Say, WaitRequest, wait
 from agentlink.core.errors import Code, Failure
 from agentlink.core.ids import TaskId, task_id
 from agentlink.core.routing.hints import json_schema
-from agentlink.mcp_server.spec import RequestKey, TaskIdText, ToolSpec, checked_task, given
+from agentlink.mcp_server.spec import RequestKey, ToolSpec, checked_task, given
 from agentlink.mcp_server.supervision import SUPERVISION
 
 Text = Annotated[str, Meta(min_length=1)]
@@ -25,7 +25,7 @@ Text = Annotated[str, Meta(min_length=1)]
 
 ROUTING_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "description": "Let rules choose the preset, instead of agentPreset. Give only hints that the task states.",
+    "description": "Let rules choose the preset. Give only hints that the task states.",
     "properties": {"mode": {"type": "string", "enum": ["auto"]}, "hints": json_schema()},
     "required": ["mode"],
     "additionalProperties": False,
@@ -40,14 +40,14 @@ class DelegateArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """What a delegation takes."""
 
     prompt: Annotated[str, Meta(min_length=1, description="The task, sent unchanged")]
-    cwd: Annotated[str, Meta(min_length=1, description="Absolute path of an existing directory")]
+    cwd: Annotated[str, Meta(min_length=1, description="Absolute path")]
     agent_preset: Annotated[str, Meta(min_length=1, description="DSH preset id; absent: Host default")] | UnsetType = (
         UNSET
     )
     workspace_mode: (
         Annotated[
             Literal["exclusive-write", "read-only"],
-            Meta(description="Cooperative claim on cwd, default exclusive-write"),
+            Meta(description="Claim on cwd, default exclusive-write"),
         ]
         | UnsetType
     ) = UNSET
@@ -60,35 +60,31 @@ class DelegateArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 class StatusArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """Which task."""
 
-    task_id: TaskIdText
+    task_id: str
 
 
 class ListArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """Which page of tasks."""
 
     limit: Annotated[int, Meta(ge=1, le=200, description="Rows, default 50")] | UnsetType = UNSET
-    before: Annotated[str, Meta(description="`next` of the page before")] | UnsetType = UNSET
+    before: Annotated[str, Meta(description="`next` of a page")] | UnsetType = UNSET
     state: Literal["unfinished", "failed", "sent", "claimed"] | UnsetType = UNSET
 
 
 class ReleaseArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """Which claim."""
 
-    task_id: TaskIdText
+    task_id: str
     force: Annotated[bool, Meta(description="Also while the task may still run")] | UnsetType = UNSET
 
 
 class RecoverArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """What to recover; nothing given: settle and list everything."""
 
-    task_id: TaskIdText | UnsetType = UNSET
-    prompt: (
-        Annotated[str, Meta(min_length=1, description="Sent into the task's unprompted session, unchanged")] | UnsetType
-    ) = UNSET
-    abandon: Annotated[bool, Meta(description="Close the unprompted session for good")] | UnsetType = UNSET
-    session_lost: (
-        Annotated[bool, Meta(description="The user confirms that the session is gone from the Host")] | UnsetType
-    ) = UNSET
+    task_id: str | UnsetType = UNSET
+    prompt: Annotated[str, Meta(min_length=1, description="Sent unchanged")] | UnsetType = UNSET
+    abandon: Annotated[bool, Meta(description="Close it for good")] | UnsetType = UNSET
+    session_lost: Annotated[bool, Meta(description="The user says that it is gone")] | UnsetType = UNSET
 
 
 async def _host_status(runtime: Runtime, _: HostStatusArgs, _say: Say) -> msgspec.Struct:
@@ -158,7 +154,7 @@ LAUNCH = (
     ToolSpec(
         "dsh_host_status",
         "DSH Host status",
-        "Whether the DSH Web Host can be used now: availability, wire, login, presets. Never starts a Host.",
+        "Whether the DSH Web Host can be used now: login, presets, routing. Never starts a Host.",
         HostStatusArgs,
         _host_status,
         read_only=True,
@@ -167,18 +163,17 @@ LAUNCH = (
     ToolSpec(
         "dsh_delegate",
         "Delegate a task to DSH",
-        "Hand a coding task to the user's DSH Host. Opens a fresh session, proves its preset, claims cwd, then sends "
-        "the prompt once. Returns without waiting for the agent; then dsh_wait. workspaceMode is a cooperative claim "
-        "between Agentlink tasks, NOT a sandbox: it neither selects nor verifies the DSH sandbox. On delivery_unknown "
-        "never send again; dsh_status settles it.",
+        "Hand a coding task to the user's DSH Host: a fresh session, its preset proven, cwd claimed, the prompt sent "
+        "once. Then dsh_wait. workspaceMode is a cooperative claim between Agentlink tasks, NOT a sandbox: it neither "
+        "selects nor verifies the DSH sandbox. On delivery_unknown never send again; dsh_status settles it.",
         DelegateArgs,
         _delegate,
     ),
     ToolSpec(
         "dsh_status",
         "Status of a task",
-        "One task: its launch replayed stage by stage, what the agent does or waits for, and its final message once it "
-        "is done. Settles what was interrupted by reading the Host. A completed turn is no proof of the work.",
+        "One task: its launch replayed, what the agent does or waits for, its final message once done. A completed "
+        "turn is no proof of the work.",
         StatusArgs,
         _status,
         read_only=True,
@@ -187,7 +182,7 @@ LAUNCH = (
     ToolSpec(
         "dsh_list",
         "List tasks",
-        "Tasks, newest first, and which are running. `next` is the `before` of the next page.",
+        "Tasks, newest first, and which are running; `next` goes into `before`.",
         ListArgs,
         _list,
         read_only=True,
@@ -196,8 +191,8 @@ LAUNCH = (
     ToolSpec(
         "dsh_release_workspace",
         "Release a workspace claim",
-        "Give a finished task's workspace claim back. The session on the Host is not touched. A task that may still "
-        "run is refused unless force is given.",
+        "Give a finished task's workspace claim back; its session stays. A task that may still run is refused unless "
+        "force is given.",
         ReleaseArgs,
         _release,
         destructive=True,
@@ -205,9 +200,8 @@ LAUNCH = (
     ToolSpec(
         "dsh_recover",
         "Recover interrupted launches",
-        "Without arguments: settle every interrupted launch by reading the Host and list sessions left without a "
-        "prompt. With taskId and prompt: send it there once, after proving preset, claim and model again. With "
-        "taskId and abandon: close it.",
+        "Without arguments: settle interrupted launches and list sessions left without a prompt. With taskId and "
+        "prompt: send it there once, after proving everything again. With abandon: close it.",
         RecoverArgs,
         _recover,
     ),

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import anyio
 
+from agentlink.app.conversation import read_session
 from agentlink.app.delegate import DelegateRequest, delegate
 from agentlink.app.runtime import Runtime, open_runtime
-from agentlink.core.host.timeline import FINISHED, last_turn
+from agentlink.core.host.timeline import FINISHED, session_execution
 from agentlink.host.cookies import CookieFiles
 from tests.bench.clocked_host import HostClock
 from tests.bench.context import Context
@@ -62,11 +63,9 @@ class Bench:
         """Waits until the Host is quiet again, so that no turn runs beside the next measurement."""
         host = self.runtime.host
         while True:
-            state = await host.session_state(self.last_session)
-            if state is not None and state.last_seq >= 0:
-                page = await host.page(self.last_session, through=state.last_seq, messages=20, whole_turn=True)
-                if last_turn(page.events, waiting=len(state.waiting)).execution in FINISHED:
-                    break
+            read = await read_session(host, self.last_session)
+            if read is not None and session_execution(read.timeline, now_ms=read.host_now_ms) in FINISHED:
+                break
             await anyio.sleep(0.02)
         await anyio.sleep(0.05)
         self.clock.take()

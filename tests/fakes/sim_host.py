@@ -25,6 +25,7 @@ from agentlink.core.host.values import (
     OtherEvent,
     Page,
     Preset,
+    QueuedItem,
     SessionState,
     SubagentStarted,
     TurnEnded,
@@ -204,6 +205,7 @@ class SimHost:
             preset=session.preset,
             model=None,
             waiting=tuple(session.waiting()),
+            next_turn=tuple(QueuedItem(str(request), request) for request in session.waiting()),
             blank=not session.has_turns(),
             children=tuple(session.children),
         )
@@ -318,7 +320,14 @@ class SimLink:
             "model_catalog", lambda: ModelCatalog(ModelChoice("provider", "model"), self.host.routable)
         )
 
-    async def send_prompt(self, session: str, *, request: str, prompt: str) -> None:  # noqa: ARG002  the port's
+    async def send_prompt(
+        self,
+        session: str,
+        *,
+        request: str,
+        prompt: str,  # noqa: ARG002  the port's
+        mode: str = "queue",  # noqa: ARG002  the port's
+    ) -> None:
         await self.call("send_prompt", lambda: self.host.prompt(session, request))
 
     async def rename(self, session: str, title: str) -> None:  # noqa: ARG002  the port's

@@ -50,6 +50,10 @@ class Application(RuleBasedStateMachine):
         cwd = f"{self.directory}/home" if key is not None else cwd
         self.run_(lambda: self.world.delegate(Plan(at, act=act), key=key, cwd=cwd, late_s=late_s))
 
+    @rule(at=MOMENT, act=ACT, key=KEYS, late_s=st.sampled_from([0.0, 0.0, 1.0]))
+    def follow_up(self, at: int | None, act: str, key: str | None, late_s: float) -> None:
+        self.run_(lambda: self.world.follow_up(Plan(at, act=act), key=key, late_s=late_s))
+
     @rule(at=MOMENT, act=ACT)
     def look(self, at: int | None, act: str) -> None:
         self.run_(lambda: self.world.look(Plan(at, act=act)))

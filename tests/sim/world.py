@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from agentlink.app.delegate import DelegateRequest, delegate
+from agentlink.app.followup import FollowUp, follow_up
 from agentlink.app.recover import recover_all, recover_task
 from agentlink.app.release import release_workspace
 from agentlink.app.routes import RoutesFile
 from agentlink.app.runtime import Runtime
 from agentlink.app.status import task_status
 from agentlink.core.errors import Code, Failure
+from agentlink.core.facts.work import WriteIntended, WriteSettled
 from agentlink.core.host.find_prompt import find_prompt
 from agentlink.core.ids import SessionId, TaskId
 from agentlink.core.launch import machine
@@ -61,6 +63,10 @@ class World:
         """Tasks that some caller was told of."""
         self.released: set[str] = set()
         """Tasks whose claim a person took away by force."""
+        self.may_have_sent = 0
+        """Follow-ups whose caller was not told that nothing was sent."""
+        self.acknowledged: set[str] = set()
+        """Follow-ups that some caller was told are accepted."""
         self.wall_clock = "2026-01-01T00:00:00.000Z"
         self.outcomes: Counter[str] = Counter()
         self._segment_bytes = segment_bytes
@@ -129,6 +135,25 @@ class World:
 
         return await self.process(plan, work, late_s=late_s)
 
+    async def follow_up(self, plan: Plan, *, key: str | None = None, late_s: float = 0.0) -> Any:
+        """Another prompt for the oldest task that has its first one."""
+
+        async def work(runtime: Runtime) -> Any:
+            sent = [view for view in await self.views(runtime) if view.launch.prompt_sent]
+            if not sent:
+                return None
+            self.may_have_sent += 1
+            try:
+                answer = await follow_up(runtime, sent[-1].task, FollowUp(prompt="f", request_key=key))
+            except Failure as failure:
+                self.may_have_sent -= failure.prompt_sent is False
+                self.outcomes[failure.code.value] += 1
+                return failure
+            self.acknowledged.add(answer.request_id)
+            return answer
+
+        return await self.process(plan, work, late_s=late_s)
+
     async def look(self, plan: Plan | None = None) -> None:
         async def work(runtime: Runtime) -> None:
             for view in await self.views(runtime):
@@ -184,13 +209,17 @@ class World:
         assert not twice, f"delivered twice: {twice}"
         for view in views:
             self._check_task(view.task, view.launch)
-            assert replay(await runtime.store.history(view.task)) == view.launch
+            lines = await runtime.store.history(view.task)
+            assert replay(lines) == view.launch
+            self._check_writes(view.launch, [fact for line in lines for fact in line.facts])
+        ran = [request for request in self.host.runs if request and not request.endswith(".0")]
+        assert len(ran) <= self.may_have_sent, f"{ran} ran, though their callers were told that nothing was sent"
         exclusive = [view.launch.cwd for view in views if view.launch.claim_held]
         assert len(exclusive) == len(set(exclusive)), "two exclusive claims on one directory"
 
     def _check_task(self, task: str, launch: Launch) -> None:
         assert launch.state in EXPLAINED, f"{task} is left in {launch.state}"
-        ran = sum(times for request, times in self.host.runs.items() if request and request.startswith(task))
+        ran = sum(self.host.runs.get(f"{task}.{attempt}.0", 0) for attempt in range(launch.attempt + 1))
         assert ran <= 1, f"the prompt of {task} ran {ran} times"
         if launch.failed:
             assert launch.code in set(Code), "a failure without a reason"
@@ -202,3 +231,28 @@ class World:
             assert session is not None, "prompt-sent for good, but the session is gone"
             standing = find_prompt(session.log, launch.request or "").standing
             assert standing in ("delivered", "waiting"), f"prompt-sent for good, but the log says {standing}"
+
+    def _check_writes(self, launch: Launch, facts: list[Any]) -> None:
+        """Every follow-up has an outcome, and the Host agrees with it."""
+        outcomes: dict[str, str | None] = {}
+        for fact in facts:
+            if isinstance(fact, WriteIntended):
+                outcomes[fact.request] = None
+            elif isinstance(fact, WriteSettled):
+                outcomes[fact.request] = fact.outcome
+        session = self.host.sessions.get(launch.session or "")
+        for request, outcome in outcomes.items():
+            ran = self.host.runs.get(request, 0)
+            standing = "absent" if session is None else find_prompt(session.log, request).standing
+            story = f"{request}: {outcome}, ran {ran} times, the log says {standing}"
+            if launch.state != machine.PROMPT_SENT:
+                continue  # its own prompt was lost: what came after it was lost with it
+            assert outcome is not None, f"{story}: never settled"
+            if request in self.acknowledged:
+                assert outcome not in ("refused", "absent", "unknown"), f"{story}: was acknowledged"
+            if outcome in ("refused", "absent", "lost", "discarded", "consumed"):
+                assert ran == 0, story
+            if outcome == "history":
+                assert standing == "delivered", story
+            if outcome == "receipt":
+                assert standing in ("waiting", "claimed"), story

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentlink.core.host.faults import BadReply, Refused
 from agentlink.core.host.find_prompt import find_prompt
-from agentlink.core.host.timeline import last_turn
+from agentlink.core.host.timeline import Timeline, final_message, fold_all, session_execution
 from agentlink.core.host.values import (
     ApprovalAsked,
     ApprovalDecided,
@@ -194,10 +194,13 @@ def test_each_prompt_of_a_real_session_is_found_where_it_ended(number: int, stan
     ],
 )
 def test_the_last_turn_of_a_real_page_is_told(name: str, execution: str, text: str | None) -> None:
-    turn = last_turn(page_of(name).events, waiting=0)
-    assert turn.execution == execution
+    events = page_of(name).events
+    timeline = fold_all(Timeline(last_seq=events[0].seq - 1), events)
+    assert session_execution(timeline, now_ms=timeline.last_ms) == execution
+    final = final_message(timeline)
     if text is not None:
-        assert turn.final_text == text
+        assert final is not None
+        assert final.text == text
 
 
 def test_a_page_with_a_gap_a_double_or_the_wrong_order_is_no_reply() -> None:

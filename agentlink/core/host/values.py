@@ -182,10 +182,14 @@ class ModelRetried(EventBase, frozen=True):
 
 
 class PresetChanged(EventBase, frozen=True):
+    """Somebody chose another preset for the session."""
+
     preset: str
 
 
 class ModelChanged(EventBase, frozen=True):
+    """Somebody chose another model for the session."""
+
     model: ModelChoice
 
 

@@ -144,6 +144,7 @@ def _confirmation(seen: Seen) -> tuple[LaunchFact, ...]:
 
 
 def old_enough(seen: Seen) -> bool:
+    """Whether the event that was found can no longer be taken back by a crash of the Host."""
     if seen.found is None or seen.host_now_ms is None:
         return False
     return seen.host_now_ms - seen.found.time_ms >= MIN_AGE_MS

@@ -1,0 +1,49 @@
+"""What waits for a person, told with the commands that answer it."""
+
+from collections.abc import Sequence
+
+from agentlink.cli.plain_text import command, indented, one_line, safe
+from agentlink.core.supervision.interactions import Pending, Question
+
+_REASON = 400
+
+
+def pending_lines(task: str, pending: Sequence[Pending]) -> list[str]:
+    """Each item, and the command that answers it, which stands alone on its line."""
+    return [line for item in pending for line in (*item_lines(item), *(f"  {text}" for text in answers(task, item)))]
+
+
+def item_lines(item: Pending) -> list[str]:
+    """What is asked."""
+    if item.kind == "approval":
+        reason = one_line(item.reason or "", most=_REASON)
+        return [safe(f"approval {item.request_id}: may {item.tool} run?" + (f"  {reason}" if reason else ""))]
+    lines = [safe(f"question {item.request_id}:")]
+    for question in item.questions:
+        lines += question_lines(question)
+    return lines
+
+
+def question_lines(question: Question, *, numbered: bool = False) -> list[str]:
+    """One question and its labels."""
+    several = "  (several may be chosen)" if question.multi_select else ""
+    name = "" if numbered or not question.id else f"{safe(question.id)}: "
+    header = f"[{safe(question.header)}] " if question.header else ""
+    lines = [f"  {name}{header}{indented(question.question, by=4)}{several}"]
+    for number, option in enumerate(question.options, start=1):
+        mark = str(number) if numbered else "-"
+        about = f"  ({one_line(option.description, most=200)})" if option.description else ""
+        lines.append(f"    {mark} {one_line(option.label, most=200)}{about}")
+    return lines
+
+
+def answers(task: str, item: Pending) -> list[str]:
+    """The commands that answer an item."""
+    if item.kind == "approval":
+        return [command("approve", task, item.request_id), command("reject", task, item.request_id)]
+    words = [
+        word
+        for question in item.questions
+        for word in (("--answer", f"{question.id}=LABEL") if question.options else ("--text", f"{question.id}=TEXT"))
+    ]
+    return [command("answer", task, item.request_id, *words)]

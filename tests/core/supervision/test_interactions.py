@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentlink.core.host.timeline import Timeline, fold_all
+from agentlink.core.host.values import (
+    ApprovalAsked,
+    AskedApproval,
+    AskedQuestions,
+    Attached,
+    ToolCalled,
+    TurnStarted,
+)
+from agentlink.core.supervision.interactions import (
+    Answer,
+    BadAnswer,
+    Option,
+    Pending,
+    Question,
+    checked_answers,
+    offers_for,
+    pending_items,
+    questions_in_call,
+    questions_in_offer,
+    says_the_same,
+)
+
+Q1 = Question(id="q1", question="Which?", options=(Option("Yes"), Option("No")))
+Q2 = Question(id="q2", question="More?", options=(Option("A"), Option("B"), Option("C")), multi_select=True)
+Q3 = Question(id="q3", question="Free?")
+QUESTIONS = (Q1, Q2, Q3)
+GOOD = (Answer("q3", custom="text"), Answer("q1", custom="later"), Answer("q2", ("A", "C"), "also D"))
+ARGUMENTS = (
+    '{"questions":[{"id":"q1","question":"Which?","options":[{"label":"Yes"},{"label":"No"}],"multi_select":false},'
+    '{"id":"q2","question":"More?","options":[{"label":"A"},{"label":"B"},{"label":"C"}],"multi_select":true},'
+    '{"id":"q3","question":"Free?"}]}'
+)
+
+
+def test_a_good_answer_goes_back_with_the_issued_ids_in_the_issued_order() -> None:
+    assert checked_answers(QUESTIONS, GOOD) == [
+        {"id": "q1", "selected": [], "custom": "later"},
+        {"id": "q2", "selected": ["A", "C"], "custom": "also D"},
+        {"id": "q3", "selected": [], "custom": "text"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "question"),
+    [
+        ((Answer("Which?", ("Yes",)), GOOD[0], GOOD[2]), "Which?"),
+        ((Answer("q1", ("Maybe",)), GOOD[0], GOOD[2]), "q1"),
+        ((GOOD[1], GOOD[0], Answer("q2", ("A", "A"))), "q2"),
+        ((GOOD[1], GOOD[2]), "q3"),
+        ((GOOD[1], GOOD[2], Answer("q3", custom="  ")), "q3"),
+        ((Answer("q1", ("Yes",), "and more"), GOOD[0], GOOD[2]), "q1"),
+        ((Answer("q1", ("Yes", "No")), GOOD[0], GOOD[2]), "q1"),
+        ((*GOOD, Answer("q1", ("Yes",))), "q1"),
+        ((GOOD[1], GOOD[2], Answer("q3", ("Yes",))), "q3"),
+        ((), "q1"),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_refused_with_its_question(changed: tuple[Answer, ...], question: str) -> None:
+    with pytest.raises(BadAnswer) as bad:
+        checked_answers(QUESTIONS, changed)
+    assert bad.value.question == question
+
+
+def test_an_unknown_label_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(BadAnswer) as bad:
+        checked_answers(QUESTIONS, (Answer("q1", ("Maybe",)), GOOD[0], GOOD[2]))
+    assert bad.value.allowed == ("Yes", "No")
+
+
+def test_a_question_may_be_skipped_by_saying_so() -> None:
+    assert checked_answers((Q1, Q3), (Answer("q1"), Answer("q3"))) == [
+        {"id": "q1", "selected": []},
+        {"id": "q3", "selected": []},
+    ]
+
+
+@given(
+    st.lists(
+        st.builds(
+            Answer,
+            st.sampled_from(("q1", "q2", "q3", "q4")),
+            st.lists(st.sampled_from(("Yes", "No", "A", "B", "?")), max_size=3).map(tuple),
+            st.none() | st.sampled_from(("", " ", "own")),
+        ),
+        max_size=5,
+    )
+)
+def test_whatever_is_sent_answers_every_question_once_with_labels_of_its_own(answers: list[Answer]) -> None:
+    try:
+        sent = checked_answers(QUESTIONS, answers)
+    except BadAnswer:
+        return
+    assert [one["id"] for one in sent] == ["q1", "q2", "q3"]
+    for question, one in zip(QUESTIONS, sent, strict=True):
+        labels = [option.label for option in question.options]
+        assert set(one["selected"]) <= set(labels)
+        assert len(one["selected"]) == len(set(one["selected"]))
+        assert one.get("custom", "x").strip()
+        if not question.multi_select:
+            assert len(one["selected"]) + ("custom" in one) <= 1
+
+
+def test_the_log_and_the_offer_spell_the_same_questions() -> None:
+    offered = ARGUMENTS.removeprefix('{"questions":').removesuffix("}").replace("multi_select", "multiSelect").encode()
+    assert questions_in_call(ARGUMENTS) == questions_in_offer(offered)
+    assert [question.id for question in questions_in_call(ARGUMENTS)] == ["q1", "q2", "q3"]
+
+
+@given(st.text() | st.sampled_from(["{}", '{"questions":1}', "[" * 5000, '{"questions":[{"options":3}]}', "\ud800"]))
+def test_any_arguments_give_questions_or_none(text: str) -> None:
+    assert isinstance(questions_in_call(text), tuple)
+    assert isinstance(questions_in_offer(text.encode("utf-8", "surrogatepass")), tuple)
+    assert says_the_same(text, object()) is False
+
+
+def test_what_waits_is_named_by_the_call_that_survives_in_the_log() -> None:
+    timeline = fold_all(
+        Timeline(),
+        [
+            TurnStarted(seq=0, time_ms=0, turn=1),
+            ToolCalled(seq=1, time_ms=1, call="call-q", name="ask_user_question", arguments=ARGUMENTS),
+            ToolCalled(seq=2, time_ms=2, call="call-b", name="bash", arguments="{}"),
+            ApprovalAsked(seq=3, time_ms=3, approval="id-1", tool="bash", call="call-b", reason="need it"),
+            ApprovalAsked(seq=4, time_ms=4, approval="id-2", tool="bash", reason="no call"),
+        ],
+    )
+    approval, other, question = pending_items(timeline)
+    assert (approval.request_id, approval.kind, approval.tool, approval.reason) == (
+        "call-b",
+        "approval",
+        "bash",
+        "need it",
+    )
+    assert (other.request_id, other.approval_id) == ("id-2", "id-2")
+    assert (question.request_id, question.kind, len(question.questions)) == ("call-q", "question", 3)
+
+
+def test_an_approval_is_joined_by_its_call_and_a_question_by_its_session_and_content() -> None:
+    approval = Pending(request_id="call-b", kind="approval", tool="bash", reason="r", approval_id="id")
+    mine = AskedApproval("k1", "s", "bash", "call-b", "r")
+    others = [AskedApproval("k2", "s", "bash", "call-x", "r"), AskedApproval("k3", "other", "bash", "call-b", "r")]
+    assert offers_for(approval, [Attached("c"), *others, mine], session="s") == [mine]
+    question = Pending(request_id="call-q", kind="question", tool="ask_user_question", questions=(Q1,))
+    same = AskedQuestions("k4", "s", msgspec.json.encode([Q1]))
+    twin = AskedQuestions("k5", "s", msgspec.json.encode([Q1]))
+    different = AskedQuestions("k6", "s", msgspec.json.encode([Q2]))
+    elsewhere = AskedQuestions("k7", "other", msgspec.json.encode([Q1]))
+    assert offers_for(question, [same, different, elsewhere, mine], session="s") == [same]
+    assert offers_for(question, [same, twin], session="s") == [same, twin]
+
+
+def test_the_log_tells_whether_it_was_this_very_answer() -> None:
+    value = {"answers": checked_answers(QUESTIONS, GOOD)}
+    assert says_the_same(msgspec.json.encode(value).decode(), value)
+    assert not says_the_same('{"answers":[]}', value)
+    assert not says_the_same("Error: ASK_ABORTED", value)
