@@ -6,7 +6,7 @@ import pytest
 
 from agentlink.core.host.faults import Refused
 from agentlink.core.host.find_prompt import Found, find_prompt
-from agentlink.core.host.values import Event, TurnEnded
+from agentlink.core.host.values import Event, InboxSpliced, TurnEnded, TurnStarted, UserMessage
 from tests.contract.conftest import Subject
 
 
@@ -200,3 +200,75 @@ async def test_what_was_on_disk_survives_a_kill(subject: Subject) -> None:
     after = await events(subject)
     assert after[: len(before)] == before
     assert (await standing(subject, "r1")).standing == "delivered"
+
+
+async def running_turn(subject: Subject) -> None:
+    """A session whose agent is at work, with two more prompts behind."""
+    await create(subject)
+    await prompt(subject, "r1", "[[slow: 20 a b c d e f]]")
+
+    async def begun() -> bool:
+        return any(isinstance(event, TurnStarted) for event in await events(subject))
+
+    await subject.until(begun)
+    await prompt(subject, "r2")
+    await prompt(subject, "r3")
+
+
+async def test_waiting_prompts_are_known_by_the_items_of_the_state_and_of_the_log_alike(subject: Subject) -> None:
+    await running_turn(subject)
+    state = await subject.host.session_state(subject.session)
+    assert state is not None
+    assert [item.request for item in state.next_turn] == ["r2", "r3"] == list(state.waiting)
+    inserted = {e.inserted[0]: e.items[0] for e in await events(subject) if isinstance(e, InboxSpliced) and e.inserted}
+    assert [item.item for item in state.next_turn] == [inserted["r2"], inserted["r3"]]
+    await subject.host.cancel_turn(subject.session)
+
+
+async def test_a_cancel_ends_the_turn_and_parks_what_waits_until_another_prompt_comes(subject: Subject) -> None:
+    await running_turn(subject)
+    await subject.host.cancel_turn(subject.session)
+    await turns_ended(subject, 1)
+    (ended,) = [event for event in await events(subject) if isinstance(event, TurnEnded)]
+    assert ended.kind == "aborted"
+    await subject.host.cancel_turn(subject.session)  # does no harm
+    state = await subject.host.session_state(subject.session)
+    assert state is not None
+    assert state.waiting == ("r2", "r3")
+    assert (await subject.host.running())[subject.session] is False
+    await prompt(subject, "r4")
+    await turns_ended(subject, 4)
+    order = [event.request for event in await events(subject) if isinstance(event, UserMessage) and event.by_person]
+    assert order[-3:] == ["r2", "r3", "r4"]
+
+
+async def test_a_removed_prompt_never_runs_and_is_removed_once(subject: Subject) -> None:
+    await running_turn(subject)
+    state = await subject.host.session_state(subject.session)
+    assert state is not None
+    item = state.next_turn[0].item
+    await subject.host.remove_queued(subject.session, item)
+    with pytest.raises(Refused) as caught:
+        await subject.host.remove_queued(subject.session, item)
+    assert (caught.value.kind, caught.value.final) == ("not_queued", True)
+    assert (await standing(subject, "r2")).standing == "removed"
+    await subject.host.cancel_turn(subject.session)
+
+
+async def test_a_session_runs_from_its_accepted_prompt_to_the_end_of_its_turn(subject: Subject) -> None:
+    await create(subject)
+    assert (await subject.host.running())[subject.session] is False
+    await prompt(subject, "r1", "[[slow: 1 a b c]]")
+    assert (await subject.host.running())[subject.session] is True
+    await turns_ended(subject, 1)
+
+    async def idle() -> bool:
+        return not (await subject.host.running())[subject.session]
+
+    await subject.until(idle)
+
+
+async def test_a_cancel_of_an_unknown_session_is_refused(subject: Subject) -> None:
+    with pytest.raises(Refused) as caught:
+        await subject.host.cancel_turn(subject.session)
+    assert caught.value.kind == "session_not_found"

@@ -73,6 +73,7 @@ class Session:
         self.on_disk = 0
         self.awake = False
         self.working = False
+        self.turn = 0
         self.parent: str | None = None
         self.children: list[ChildRef] = []
 
@@ -224,10 +225,38 @@ class SimHost:
         if session.waiting():
             self._splice(session, removed=1, canceled=True)
 
+    def remove_item(self, name: str, item: str) -> None:
+        session = self.sessions[name]
+        waiting = [str(request) for request in session.waiting()]
+        if item not in waiting:
+            raise Refused("session/queue-item-not-found", "no longer pending", kind="not_queued")
+        self._splice(session, removed=1, canceled=True, at=waiting.index(item))
+
+    def cancel(self, name: str) -> None:
+        """The running turn ends aborted; what waits stays until another prompt comes."""
+        session = self.sessions.get(name)
+        if session is None:
+            raise Refused("session/not-found", "no such session", kind="session_not_found")
+        if session.working:
+            session.working = session.awake = False
+            self.write(session, TurnEnded, turn=session.turn, kind="aborted")
+
+    def running(self) -> dict[str, bool]:
+        return {
+            name: session.working or (session.awake and bool(session.waiting()))
+            for name, session in self.sessions.items()
+        }
+
     def _splice(
-        self, session: Session, *, removed: int = 0, inserted: tuple[str | None, ...] = (), canceled: bool = False
+        self,
+        session: Session,
+        *,
+        removed: int = 0,
+        inserted: tuple[str | None, ...] = (),
+        canceled: bool = False,
+        at: int = 0,
     ) -> None:
-        start = len(session.waiting()) if inserted else 0
+        start = len(session.waiting()) if inserted else at
         self.write(
             session,
             InboxSpliced,
@@ -236,6 +265,7 @@ class SimHost:
             removed=removed,
             inserted=inserted,
             canceled=canceled,
+            items=tuple(str(request) for request in inserted),
         )
 
     def _work(self, session: Session) -> None:
@@ -243,19 +273,23 @@ class SimHost:
         if session.working or not session.awake or not session.waiting():
             return
         session.working = True
-        turn = sum(isinstance(event, TurnStarted) for event in session.log) + 1
+        turn = session.turn = sum(isinstance(event, TurnStarted) for event in session.log) + 1
         request = session.waiting()[0]
         self.write(session, TurnStarted, turn=turn)
         self._splice(session, removed=1)
         self._later(self._message_s, lambda: self._message(session, turn, request))
 
     def _message(self, session: Session, turn: int, request: str | None) -> None:
+        if not session.working or session.turn != turn:
+            return
         self.write(session, UserMessage, request=request, by_person=True)
         self.flush(session)
         self.runs[request] = self.runs.get(request, 0) + 1
         self._later(0.1, lambda: self._answer(session, turn))
 
     def _answer(self, session: Session, turn: int) -> None:
+        if not session.working or session.turn != turn:
+            return
         self.write(session, AssistantMessage, text="done", calls_tools=False)
         self.write(session, TurnEnded, turn=turn, kind="completed")
         session.working = False
@@ -347,6 +381,15 @@ class SimLink:
             "page",
             lambda: self.host.page(session, through=through, before=before, messages=messages, parent=parent),
         )
+
+    async def cancel_turn(self, session: str) -> None:
+        await self.call("cancel_turn", lambda: self.host.cancel(session))
+
+    async def remove_queued(self, session: str, item: str) -> None:
+        await self.call("remove_queued", lambda: self.host.remove_item(session, item))
+
+    async def running(self) -> dict[str, bool]:
+        return await self.call("running", self.host.running)
 
     async def aclose(self) -> None:
         return

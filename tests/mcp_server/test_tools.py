@@ -30,11 +30,15 @@ def marker() -> str:
     return f"marker-{secrets.token_hex(6)}"
 
 
+_EACH = ("at", "recordedAt", "cursor", "openWrites")
+"""What differs from one task, or one moment, to the next."""
+
+
 def masked(answer: Any, *values: str) -> Any:
     """The same answer without what differs from one task to the next."""
     match answer:
         case dict():
-            return {name: masked(value, *values) for name, value in answer.items() if name not in ("at", "recordedAt")}
+            return {name: masked(value, *values) for name, value in answer.items() if name not in _EACH}
         case list():
             return [masked(value, *values) for value in answer]
         case str() if answer.startswith(("dsh_", "session-")) or answer in values:
