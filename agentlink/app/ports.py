@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol, TypeVar
 
-import msgspec
-
 from agentlink.core.errors import Failure
 from agentlink.core.facts.work import TaskLineFact
 from agentlink.core.host.values import (
     Address,
     CreatedSession,
+    LinkState,
     LiveItem,
     ModelCatalog,
     Offer,
@@ -93,19 +92,6 @@ class Feed(Protocol[T_co]):
     async def next(self) -> T_co:
         """The next item; waits for it without a bound of its own. Nothing is lost when the wait is cancelled."""
         ...
-
-
-class LinkState(msgspec.Struct, frozen=True, kw_only=True):
-    """How the live connection stands; times are monotonic seconds."""
-
-    connected: bool
-    since: float
-    last_frame: float | None = None
-    """When anything was last heard of the Host, its heartbeat included; None before the first connection."""
-    failures: int = 0
-    """Attempts to connect that failed in a row."""
-    reason: str | None = None
-    """Why it is not connected."""
 
 
 class Link(Protocol):

@@ -24,7 +24,7 @@ from httpx_ws import AsyncWebSocketSession, WebSocketUpgradeError
 from wsproto.events import Ping, TextMessage
 
 from agentlink.core.host.faults import BadReply, LoginNeeded
-from agentlink.core.host.values import Address, Attached, EventBase, LinkLost, LiveItem, Offer, Snapshot
+from agentlink.core.host.values import Address, Attached, EventBase, LinkLost, LinkState, LiveItem, Offer, Snapshot
 from agentlink.core.redact import redact
 from agentlink.host.cookies import Cookie
 from agentlink.host.http import new_client
@@ -53,16 +53,6 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     frame_chars: int = 64 << 20
     unread_items: int = 4096
     unread_chars: int = 32 << 20
-
-
-class LinkState(msgspec.Struct, frozen=True, kw_only=True):
-    """See `agentlink.app.ports.LinkState`."""
-
-    connected: bool
-    since: float
-    last_frame: float | None
-    failures: int
-    reason: str | None
 
 
 class LiveFeed(Generic[T]):
@@ -194,8 +184,7 @@ class LiveLink:
         self._state = LinkState(connected=False, since=clock(), last_frame=None, failures=0, reason="not wanted yet")
 
     @property
-    def state(self) -> Any:
-        """A LinkState: `Any`, because its own name is the application's, above this layer."""
+    def state(self) -> LinkState:
         return msgspec.structs.replace(self._state, last_frame=self._heard_at)
 
     # -- streams

@@ -301,3 +301,16 @@ class Attached(msgspec.Struct, frozen=True):
 
 
 Offer = Attached | AskedApproval | AskedQuestions | Withdrawn | LinkLost
+
+
+class LinkState(msgspec.Struct, frozen=True, kw_only=True):
+    """How the live connection stands; times are monotonic seconds."""
+
+    connected: bool
+    since: float
+    last_frame: float | None = None
+    """When anything was last heard of the Host, its heartbeat included; None before the first connection."""
+    failures: int = 0
+    """Attempts to connect that failed in a row."""
+    reason: str | None = None
+    """Why it is not connected."""
