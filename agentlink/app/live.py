@@ -25,6 +25,7 @@ from agentlink.core.host.values import (
     Snapshot,
     SubagentStarted,
     TextDelta,
+    TurnEnded,
     TurnStarted,
     event_type,
 )
@@ -154,18 +155,20 @@ class LiveTask:
                 if self._listener is not None:
                     self._listener.on_text(session, item)
             case _:
-                self._fold(session, one, item)
+                try:
+                    self._fold(session, one, item)
+                except Gap:  # its snapshot could not be made sense of
+                    await self._begin_from_history(session, one)
 
     def _fold(self, session: str, one: _Session, event: Event) -> None:
         timeline = one.timeline or Timeline()
         if event.seq <= timeline.last_seq:
             return
-        # A gap cannot come here: the link ends a stream that has one.
         one.timeline = fold(timeline, event)
         self._tell(session, one, event)
         if isinstance(event, SubagentStarted):
             self._meet(session, event.child, at_work=True)
-        if session == self._root and not one.timeline.in_turn:
+        if isinstance(event, TurnEnded):
             self._group.start_soon(self._look_at_the_resting)
 
     def _tell(self, session: str, one: _Session, event: Event) -> None:
@@ -186,10 +189,8 @@ class LiveTask:
         try:
             timeline = timeline_at(snapshot.state, snapshot.events)
         except Gap:
-            read = await self._read(session, one)
-            if read is None:
-                return
-            timeline = read.timeline
+            await self._begin_from_history(session, one)
+            return
         missed = await self._missed(session, one, snapshot, timeline)
         one.timeline = timeline
         for event in missed:
@@ -200,6 +201,11 @@ class LiveTask:
             self._meet(session, child, at_work=False)
             if not known:
                 self._group.start_soon(self._look_at_child, child.session)
+
+    async def _begin_from_history(self, session: str, one: _Session) -> None:
+        read = await self._read(session, one)
+        if read is not None:
+            one.timeline, one.last = read.timeline, read.last
 
     async def _read(self, session: str, one: _Session) -> SessionRead | None:
         try:

@@ -143,6 +143,36 @@ def _pause_when_selected(
     return stages(home)[-1]
 
 
+@pytest.mark.parametrize("how", ["stdin closes", "SIGTERM"])
+@requirement("FR-13")
+def test_f09a_a_wait_in_flight_ends_with_the_server_and_the_task_runs_on(
+    host_env: dict[str, str], workspace: Path, real_lab: Lab, how: str
+) -> None:
+    with RawServer(host_env) as server:
+        ready(server)
+        given = server.tool("dsh_delegate", prompt="[[slow: 3 still here]]", cwd=str(workspace), agentPreset="minimal")
+        server.ask("dsh_wait", taskIds=[given["taskId"]])
+        until(lambda: True if connections(server.process.pid, real_lab.host.port) > 1 else None)
+        if how == "stdin closes":
+            server.end_stdin()
+            assert server.wait() == 0
+        else:
+            server.process.send_signal(signal.Signals[how])
+            assert server.wait() == -signal.Signals[how]
+        assert server.errors == ""
+    done = agentlink("wait", given["taskId"], "--json", env=host_env)
+    assert done.json["execution"] == "turn_completed"
+    assert done.json["finalMessage"] == "still here"
+    assert stages(Path(host_env["AGENTLINK_HOME"]))[-1] in ("launch/prompt-sent", "launch/prompt-confirmed")
+
+
+def connections(pid: int, port: int) -> int:
+    """How many connections the process has to that port."""
+    inodes = {os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir() if link.exists() or link.is_symlink()}
+    rows = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[2].endswith(f":{port:04X}") and f"socket:[{row[9]}]" in inodes for row in rows)
+
+
 def test_f09a_the_server_ends_when_its_caller_is_killed(host_env: dict[str, str], tmp_path: Path) -> None:
     program = (
         "import subprocess, sys, time\n"
