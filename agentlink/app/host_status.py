@@ -1,6 +1,6 @@
 """Whether the Host can be used now: read-only, and an answer in every case (003 FR-03: down is not "no route")."""
 
-from agentlink.app.results import FailureInfo, HostStatus, PresetRow
+from agentlink.app.results import FailureInfo, HostStatus, LinkInfo, PresetRow
 from agentlink.app.runtime import Runtime
 from agentlink.core.errors import Failure
 from agentlink.core.host.faults import HostFault, LoginNeeded
@@ -56,7 +56,22 @@ async def _status(
             )
             for preset in (roster or ())[:50]
         ),
+        link=_link(runtime),
         failure=failure,
+    )
+
+
+def _link(runtime: Runtime) -> LinkInfo | None:
+    state = runtime.link_state
+    if state is None:
+        return None
+    now = runtime.clock.now()
+    return LinkInfo(
+        connected=state.connected,
+        for_seconds=round(now - state.since, 1),
+        last_heard_seconds=None if state.last_frame is None else round(now - state.last_frame, 1),
+        failures=state.failures,
+        reason=state.reason,
     )
 
 

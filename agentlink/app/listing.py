@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import anyio
+import msgspec
 
 from agentlink.app.look import find_task
 from agentlink.app.results import TaskList, TaskRow
@@ -20,6 +21,7 @@ from agentlink.core.launch.history import TaskView
 from agentlink.core.launch.state import Launch
 
 MAX_ROWS = 200
+PAGE_BYTES = 39_000
 RUNNING_WITHIN_S = 2.0
 """A Host with very many sessions takes longer: then the list says less, and stays quick."""
 StateFilter = Literal["unfinished", "failed", "sent", "claimed"]
@@ -37,15 +39,26 @@ async def list_tasks(
     if before is not None:
         await find_task(runtime, before)
     rows = await runtime.store.page(limit=limit + 1, before=before, kind=state)
-    more = len(rows) > limit
     problem = await runtime.store.problem()
     running, fault = await _running(runtime, rows[:limit])
     warnings = () if problem is None else (f"{problem.code.value}: {problem.message}",)
+    tasks = _fitting([_row(view, running) for view in rows[:limit]])
     return TaskList(
-        tasks=tuple(_row(view, running) for view in rows[:limit]),
-        next=rows[limit - 1].task if more else None,
+        tasks=tasks,
+        next=tasks[-1].task_id if len(tasks) < len(rows) else None,
         warnings=(*warnings, *(() if fault is None else (f"running is not known: {fault}",))),
     )
+
+
+def _fitting(rows: Sequence[TaskRow]) -> tuple[TaskRow, ...]:
+    """As many rows as a caller takes in one reply, at least one; `next` leads to the others (field case F5)."""
+    size, fitting = 0, 0
+    for row in rows:
+        size += len(msgspec.json.encode(row)) + 1
+        if fitting and size > PAGE_BYTES:
+            break
+        fitting += 1
+    return tuple(rows[:fitting])
 
 
 async def _running(runtime: Runtime, rows: Sequence[TaskView]) -> tuple[Mapping[str, bool], str | None]:

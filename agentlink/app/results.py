@@ -180,6 +180,17 @@ class PresetRow(Result, frozen=True, kw_only=True):
     broken: str | None = None
 
 
+class LinkInfo(Result, frozen=True, kw_only=True):
+    """The live connection of this process, as far as one was wanted; ages in seconds."""
+
+    connected: bool
+    for_seconds: float
+    """How long it has been so."""
+    last_heard_seconds: float | None = None
+    failures: int = 0
+    reason: str | None = None
+
+
 class HostStatus(Result, frozen=True, kw_only=True):
     """Whether the Host can be used now, and if not, why and what to do."""
 
@@ -191,6 +202,7 @@ class HostStatus(Result, frozen=True, kw_only=True):
     """Whether this Host can prove an automatic choice; false while that is not known."""
     routes: RouteHealth
     presets: tuple[PresetRow, ...] = ()
+    link: LinkInfo | None = None
     failure: FailureInfo | None = None
     details: dict[str, Any] | None = None
 

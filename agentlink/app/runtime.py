@@ -19,6 +19,7 @@ from agentlink.app.routes import RoutesFile
 from agentlink.app.settings import HOST_LABEL, Settings, load_settings
 from agentlink.app.to_the_end import ToTheEnd
 from agentlink.core.errors import Code, Failure
+from agentlink.core.host.values import LinkState
 from agentlink.core.ids import SessionId, TaskId, make_task_id
 from agentlink.files.private import create_private, ensure_private_dir, read_private
 from agentlink.host.client import RemoteHost
@@ -95,6 +96,11 @@ class Runtime:
                 yield link
             finally:
                 group.cancel_scope.cancel()
+
+    @property
+    def link_state(self) -> LinkState | None:
+        """How the process's live connection stands; None when none was ever wanted."""
+        return None if self._link is None else self._link.state
 
     async def aclose(self) -> None:
         """Closes the Host's connections; no call may be under way."""

@@ -13,6 +13,7 @@ from agentlink.core.launch.history import Recorded, Stage, replay, route_record,
 from agentlink.core.launch.state import Launch
 from agentlink.core.supervision.cursor import cursor_at, encode, mark_at
 from agentlink.core.supervision.digest import event_id
+from agentlink.core.supervision.interactions import shown
 from agentlink.core.supervision.tail import cut_text
 
 FINAL_BYTES = 32_000
@@ -60,7 +61,7 @@ def status_of(
         claim=claim_info(launch),
         queued=now.queued,
         parked=now.parked,
-        pending=now.pending,
+        pending=shown(now.pending),
         children_running=tuple(child.session for child in now.running_children),
         tool=now.tool,
         final_message=text,

@@ -18,7 +18,7 @@ from agentlink.core.host.timeline import Execution
 from agentlink.core.ids import TaskId
 from agentlink.core.launch import machine
 from agentlink.core.launch.history import TaskView
-from agentlink.core.supervision.interactions import Pending
+from agentlink.core.supervision.interactions import Pending, shown
 from agentlink.core.supervision.status import GOING_ON, TaskNow
 
 MAX_WAIT_S = 45.0
@@ -311,7 +311,7 @@ def _waited(outcome: _Outcome, *, timed_out: bool, clamped_to: float | None, tas
         stage=launch.state,
         queued=now.queued,
         parked=now.parked,
-        pending=now.pending,
+        pending=shown(now.pending),
         children_running=tuple(child.session for child in now.running_children),
         tool=now.tool,
         final_message=text,

@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from agentlink.core.host.timeline import Timeline
 from agentlink.core.host.values import ApprovalAsked, AskedApproval, AskedQuestions, Offer
 
 MAX_REASON = 2_000
+MAX_ARGUMENTS = 4_000
+MAX_SHOWN = 16_000
+"""Characters of all questions of a request that a status shows; labels are never cut, since answers name them."""
 
 Outcome = Literal["allow_once", "reject"]
 APPROVAL_VALUES: dict[Outcome, str] = {"allow_once": "allowed-once", "reject": "rejected"}
@@ -42,6 +46,8 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     kind: Literal["approval", "question"]
     tool: str
     reason: str | None = None
+    arguments: str | None = None
+    """Of an approval: what the tool would be called with, JSON text, cut."""
     questions: tuple[Question, ...] = ()
     approval_id: str | None = None
     """The Host's own id of an approval."""
@@ -81,12 +87,14 @@ class _Asked(msgspec.Struct):
 
 def pending_items(timeline: Timeline) -> tuple[Pending, ...]:
     """What waits for a person now: approvals first, as they block what was asked before them."""
+    calls = {call.call: call.arguments for call in timeline.tools}
     approvals = [
         Pending(
             request_id=request_id_of(asked),
             kind="approval",
             tool=asked.tool,
             reason=asked.reason[:MAX_REASON],
+            arguments=calls.get(asked.call or "", "")[:MAX_ARGUMENTS] or None,
             approval_id=asked.approval,
         )
         for asked in timeline.approvals
@@ -96,6 +104,25 @@ def pending_items(timeline: Timeline) -> tuple[Pending, ...]:
         for call in timeline.questions
     ]
     return (*approvals, *questions)
+
+
+def shown(pending: Sequence[Pending]) -> tuple[Pending, ...]:
+    """The items as a reply carries them: of very long questions only the beginnings, which the tail tells whole."""
+    return tuple(replace(item, questions=_cut(item.questions)) for item in pending)
+
+
+def _cut(questions: tuple[Question, ...]) -> tuple[Question, ...]:
+    if sum(len(q.question) + sum(len(o.description) for o in q.options) for q in questions) <= MAX_SHOWN:
+        return questions
+    share = MAX_SHOWN // (2 * sum(1 + len(q.options) for q in questions)) + 1
+    return tuple(
+        replace(
+            q,
+            question=q.question[: share * 2],
+            options=tuple(Option(option.label, option.description[:share]) for option in q.options),
+        )
+        for q in questions
+    )
 
 
 def request_id_of(asked: ApprovalAsked) -> str:

@@ -15,6 +15,9 @@ from agentlink.core.host.values import (
     TurnStarted,
 )
 from agentlink.core.supervision.interactions import (
+    MAX_ARGUMENTS,
+    MAX_REASON,
+    MAX_SHOWN,
     Answer,
     BadAnswer,
     Option,
@@ -26,6 +29,7 @@ from agentlink.core.supervision.interactions import (
     questions_in_call,
     questions_in_offer,
     says_the_same,
+    shown,
 )
 
 Q1 = Question(id="q1", question="Which?", options=(Option("Yes"), Option("No")))
@@ -141,6 +145,26 @@ def test_what_waits_is_named_by_the_call_that_survives_in_the_log() -> None:
     )
     assert (other.request_id, other.approval_id) == ("id-2", "id-2")
     assert (question.request_id, question.kind, len(question.questions)) == ("call-q", "question", 3)
+
+
+def test_an_approval_shows_what_the_tool_would_be_called_with() -> None:
+    call = ToolCalled(seq=1, time_ms=1, call="c", name="bash", arguments='{"command":"rm -r x"}' + " " * 9_000)
+    asked = ApprovalAsked(seq=2, time_ms=2, approval="a", tool="bash", call="c", reason="r" * 9_000)
+    (item,) = pending_items(fold_all(Timeline(), [TurnStarted(seq=0, time_ms=0, turn=1), call, asked]))
+    assert item.arguments is not None
+    assert item.arguments.startswith('{"command":"rm -r x"}')
+    assert len(item.arguments) + len(item.reason or "") <= MAX_ARGUMENTS + MAX_REASON
+
+
+def test_very_long_questions_are_shown_in_part_with_every_label_whole() -> None:
+    long = Question(
+        id="q", question="w" * 90_000, options=tuple(Option(f"label {n}" * 5, "d" * 20_000) for n in range(8))
+    )
+    item = Pending(request_id="c", kind="question", tool="ask_user_question", questions=(long, Q1))
+    (cut,) = shown([item])
+    assert len(msgspec.json.encode(cut)) < 2 * MAX_SHOWN
+    assert [o.label for q in cut.questions for o in q.options] == [o.label for q in item.questions for o in q.options]
+    assert shown([Pending(request_id="c", kind="question", tool="t", questions=QUESTIONS)])[0].questions == QUESTIONS
 
 
 def test_an_approval_is_joined_by_its_call_and_a_question_by_its_session_and_content() -> None:
