@@ -1,4 +1,4 @@
-"""Use Agentlink as a caller does: start `agentlink serve`, list its tools, delegate, poll the status, release.
+"""Use Agentlink as a caller does: start `agentlink serve`, list its tools, delegate, wait, release.
 
 python examples/mcp_client.py DIRECTORY PROMPT
 """
@@ -10,10 +10,6 @@ from typing import Any
 import anyio
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
-
-POLL_S = 0.25
-LIMIT_S = 600.0
-GOING_ON = ("not_started", "queued", "running", "unknown")
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -37,16 +33,12 @@ async def work(directory: str, prompt: str) -> int:
         task = delegated["taskId"]
         print(f"{task}: {delegated['launch']['stage']}", file=sys.stderr)
 
-        give_up = anyio.current_time() + LIMIT_S
-        while True:
-            status = await call(client, "dsh_status", taskId=task)
-            if status["execution"] not in GOING_ON or anyio.current_time() > give_up:
-                break
-            await anyio.sleep(POLL_S)
-        if status["execution"] != "turn_completed":
-            print(f"the turn did not complete: {status['execution']}", file=sys.stderr)
+        while (ended := await call(client, "dsh_wait", taskIds=[task])).get("timedOut"):
+            print(f"still {ended['execution']}", file=sys.stderr)
+        if ended["execution"] != "turn_completed":
+            print(f"the turn did not complete: {ended['execution']}", file=sys.stderr)
             return 3
-        print(status.get("finalMessage", ""))
+        print(ended.get("finalMessage", ""))
         await call(client, "dsh_release_workspace", taskId=task)
     return 0
 

@@ -20,18 +20,9 @@ fi
 task=$(printf '%s\n' "$answer" | field taskId)
 echo "task $task" >&2
 
-tries=0
-while :; do
-    status=$(agentlink status "$task" --json)
-    execution=$(printf '%s\n' "$status" | field execution)
-    case $execution in
-        not_started | queued | running | unknown) ;;
-        *) break ;;
-    esac
-    tries=$((tries + 1))
-    [ "$tries" -lt 600 ] || { echo "still $execution; look again with: agentlink status $task" >&2; exit 3; }
-    sleep 1
-done
+# Exit status 3 only says that the turn did not complete, or not in ten minutes.
+waited=$(agentlink wait "$task" --timeout 600 --json) || [ $? -eq 3 ] || { echo "$waited" >&2; exit 1; }
+execution=$(printf '%s\n' "$waited" | field execution)
 
 echo "$execution"
 [ "$execution" = turn_completed ] || exit 3

@@ -61,6 +61,8 @@ async def ask_approval(read: Read, item: Pending) -> Outcome | None:
 
 async def ask_questions(read: Read, item: Pending) -> list[Answer] | None:
     """The person's answers to all questions of an item; None leaves it pending."""
+    if not item.questions:
+        say(f"question {item.request_id} is of a form that cannot be shown here: answer it in DSH Web")
     say(safe(f"question {item.request_id}  (Enter leaves it pending, - skips a question)"))
     answers = []
     for question in item.questions:

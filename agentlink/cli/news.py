@@ -26,7 +26,7 @@ class News:
         """Session -> the answer that it is giving now."""
         self.turn_began_ms: int | None = None
         self.sight: Sight | None = None
-        self.story = Story(task)
+        self.story = Story(task, day=None)
         self._task = task
         self._emit = emit
         self._asks = asks
@@ -168,9 +168,9 @@ class News:
         if lines or not self._asks:
             self._line("waits", "\n".join(lines), news="pending", pending=item)
 
-    def _line(self, who: str, text: str, **data: Any) -> None:
+    def _line(self, who: str, words: str, /, **data: Any) -> None:
         moment = datetime.now().astimezone()
-        self._emit(f"{moment:%H:%M:%S}  {who:{WHO}} {indented(text, by=INDENT)}", data)
+        self._emit(f"{moment:%H:%M:%S}  {who:{WHO}} {indented(words, by=INDENT)}", data)
 
 
 def why_away(sight: Sight) -> str | None:

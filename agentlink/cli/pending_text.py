@@ -17,7 +17,10 @@ def item_lines(item: Pending) -> list[str]:
     """What is asked."""
     if item.kind == "approval":
         reason = one_line(item.reason or "", most=_REASON)
-        return [safe(f"approval {item.request_id}: may {item.tool} run?" + (f"  {reason}" if reason else ""))]
+        lines = [safe(f"approval {item.request_id}: may {item.tool} run?" + (f"  {reason}" if reason else ""))]
+        if item.arguments:
+            lines.append(f"  with {indented(item.arguments, by=4)}")  # whole: this is what the person allows
+        return lines
     lines = [safe(f"question {item.request_id}:")]
     for question in item.questions:
         lines += question_lines(question)

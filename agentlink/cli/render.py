@@ -8,6 +8,8 @@ from rich.text import Text
 
 from agentlink.app.recover import Closed, Recovered
 from agentlink.app.results import Delegated, FailureInfo, TaskList, TaskStatus
+from agentlink.cli.pending_text import pending_lines
+from agentlink.cli.plain_text import command, safe
 
 _COLOURS = {
     "turn_completed": "green",
@@ -15,6 +17,11 @@ _COLOURS = {
     "launch-failed": "red",
     "failed": "red",
     "running": "yellow",
+    "queued": "yellow",
+    "children_running": "yellow",
+    "awaiting_approval": "magenta",
+    "awaiting_input": "magenta",
+    "interrupted": "red",
 }
 
 
@@ -23,8 +30,13 @@ def console() -> Console:
     return Console(file=sys.stdout, highlight=False, soft_wrap=True)
 
 
+def _text(text: str, *, style: str = "") -> Text:
+    """Text that can neither move the cursor nor be taken for markup."""
+    return Text(safe(text), style=style)
+
+
 def _coloured(text: str) -> Text:
-    return Text(text, style=_COLOURS.get(text, ""))
+    return _text(text, style=_COLOURS.get(text, ""))
 
 
 def _grid(rows: list[tuple[str, str | Text]]) -> Table:
@@ -32,7 +44,7 @@ def _grid(rows: list[tuple[str, str | Text]]) -> Table:
     grid.add_column(style="dim")
     grid.add_column()
     for name, value in rows:
-        grid.add_row(name, Text(value) if isinstance(value, str) else value)
+        grid.add_row(name, _text(value) if isinstance(value, str) else value)
     return grid
 
 
@@ -76,16 +88,44 @@ def show_status(status: TaskStatus) -> None:
         rows.append(("preset", f"{record.resolved_preset or 'unknown'} ({record.verification})"))
     held = "held" if status.claim.held else "released"
     rows += [("claim", f"{status.claim.mode} on {status.claim.cwd}, {held}"), ("", f"({status.claim.notice})")]
-    out.print(_grid(rows))
+    out.print(_grid([*rows, *_at_work(status)]))
     for stage in status.launch.path:
         again = "" if stage.attempt == 1 else f"  (attempt {stage.attempt})"
-        out.print(Text(f"  {stage.at}  {stage.stage}{again}"))
+        out.print(_text(f"  {stage.at}  {stage.stage}{again}"))
     show_failure_info(status.failure)
+    for line in pending_lines(status.task_id, status.pending):
+        out.print(_text(line))
+    if status.parked:
+        removal = command("cancel", status.task_id, "--scope", "queue")
+        out.print(_text(f"parked prompts are removed by: {removal}"))
     if status.final_message is not None:
         out.print()
-        out.print(Text(status.final_message))
+        out.print(_text(status.final_message))
+        if (rest := status.final_message_rest) is not None:
+            more = command("tail", status.task_id, "--event", rest.event, "--offset", str(rest.offset))
+            out.print(_text(f"{rest.size - rest.offset} of {rest.size} characters are left: {more}", style="dim"))
     elif status.final_message_missing:
-        out.print(Text(f"no final message: {status.final_message_missing}", style="dim"))
+        out.print(_text(f"no final message: {status.final_message_missing}", style="dim"))
+
+
+def _at_work(status: TaskStatus) -> list[tuple[str, str | Text]]:
+    """What goes on around the turn; only what there is."""
+    rows: list[tuple[str, str | Text]] = []
+    if status.tool is not None:
+        rows.append(("tool", status.tool))
+    if status.queued:
+        rows.append(("queued", f"{status.queued} waiting for a turn"))
+    if status.parked:
+        rows.append(("parked", f"{status.parked}, to run before the next prompt"))
+    rows += [("subagent", f"{session} at work") for session in status.children_running]
+    for write in status.open_writes:
+        rows.append(("open write", f"{write.kind} {write.request_id}: {write.outcome or 'outcome not known yet'}"))
+    if status.error_code is not None:
+        rows.append(("error", status.error_code))
+    rows += [("warning", warning) for warning in status.warnings]
+    if status.cursor is not None:
+        rows.append(("cursor", status.cursor))
+    return rows
 
 
 def show_failure_info(failure: FailureInfo | None) -> None:
@@ -94,8 +134,8 @@ def show_failure_info(failure: FailureInfo | None) -> None:
         return
     out = console()
     text = failure.code if failure.message is None else f"{failure.code}: {failure.message}"
-    out.print(Text(text, style="red"))
-    out.print(Text(f"next: {failure.next}"))
+    out.print(_text(text, style="red"))
+    out.print(_text(f"next: {failure.next}"))
 
 
 def show_list(page: TaskList) -> None:
@@ -105,7 +145,7 @@ def show_list(page: TaskList) -> None:
         (
             row.task_id,
             row.stage + (f" ({row.code})" if row.code else "") + (", abandoned" if row.abandoned else ""),
-            "unfinished" if row.unfinished else "",
+            "unfinished" if row.unfinished else ("running" if row.running else ""),
             row.preset or "-",
             "claim held" if row.claim_held else "",
             row.created_at[:19].replace("T", " "),
@@ -115,13 +155,13 @@ def show_list(page: TaskList) -> None:
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(6)]
     for shown, row in zip(rows, page.tasks, strict=True):
         cells = [cell.ljust(width) for cell, width in zip(shown, widths, strict=True) if width]
-        out.print(Text("  ".join([*cells, row.cwd])))
+        out.print(_text("  ".join([*cells, row.cwd])))
     if not page.tasks:
-        out.print(Text("no tasks"))
+        out.print(_text("no tasks"))
     for warning in page.warnings:
-        out.print(Text(f"warning: {warning}", style="red"))
+        out.print(_text(f"warning: {warning}", style="red"))
     if page.next is not None:
-        out.print(Text(f"more: agentlink list --before {page.next}", style="dim"))
+        out.print(_text(f"more: agentlink list --before {page.next}", style="dim"))
 
 
 def show_recovery(answer: Recovered | Delegated | Closed) -> None:
@@ -132,16 +172,16 @@ def show_recovery(answer: Recovered | Delegated | Closed) -> None:
         return
     if isinstance(answer, Closed):
         end = "abandoned" if answer.abandoned else answer.stage
-        out.print(Text(f"{answer.task_id}: {end}, session {answer.session_id or 'none'}"))
+        out.print(_text(f"{answer.task_id}: {end}, session {answer.session_id or 'none'}"))
         return
-    out.print(Text(f"settled {answer.settled}, unsettled {answer.unsettled_count}"))
+    out.print(_text(f"settled {answer.settled}, unsettled {answer.unsettled_count}"))
     for row in answer.unsettled:
-        out.print(Text(f"  {row.task_id}  {row.stage}: {row.code}"))
-    out.print(Text(f"sessions without a prompt: {answer.unprompted_count}"))
+        out.print(_text(f"  {row.task_id}  {row.stage}: {row.code}"))
+    out.print(_text(f"sessions without a prompt: {answer.unprompted_count}"))
     for left in answer.unprompted:
-        out.print(Text(f"  {left.task_id}  {left.code}  preset {left.preset or 'unknown'}  {left.cwd}"))
-        out.print(Text(f"    agentlink recover {left.task_id} PROMPT   or   --abandon", style="dim"))
+        out.print(_text(f"  {left.task_id}  {left.code}  preset {left.preset or 'unknown'}  {left.cwd}"))
+        out.print(_text(f"    agentlink recover {left.task_id} PROMPT   or   --abandon", style="dim"))
     for stray in answer.strays:
-        out.print(Text(f"stray session {stray.session_id} of {stray.task_id}: made after its launch was given up"))
+        out.print(_text(f"stray session {stray.session_id} of {stray.task_id}: made after its launch was given up"))
     if answer.host is not None:
-        out.print(Text(f"stray sessions could not be looked for: {answer.host}", style="red"))
+        out.print(_text(f"stray sessions could not be looked for: {answer.host}", style="red"))

@@ -10,7 +10,6 @@ from rich.live import Live
 from rich.text import Text
 
 from agentlink.cli.news import News, why_away
-from agentlink.cli.pending_text import answers
 from agentlink.cli.plain_text import one_line, safe, seconds
 from agentlink.cli.sight import Sight
 from agentlink.core.ids import TaskId
@@ -72,6 +71,7 @@ class Screen:
             for line in self._kept:
                 self._print(line)
             self._kept.clear()
+            self._live.update(Text(""))  # the frame of before the question is old
             self._live.start()
 
     def emit(self, line: str, _data: object) -> None:
@@ -108,9 +108,9 @@ class Screen:
         if away is not None:
             for_s = "" if sight.lost_s is None else f" for {seconds(sight.lost_s)}"
             lines.append(Text(f"  Host away{for_s}: {one_line(away, most=200)}", style="yellow", no_wrap=True))
-        lines += [
-            Text(f"  waits: {command}", style="yellow") for item in now.pending for command in answers(self._task, item)
-        ]
+        for item in now.pending:
+            waits = f"  {item.kind} {one_line(item.request_id, most=60)} waits for a person"
+            lines.append(Text(waits, style="yellow", no_wrap=True, overflow="ellipsis"))
         return lines
 
     def _streamed(self, sight: Sight, news: News) -> list[Text]:

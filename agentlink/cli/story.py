@@ -50,12 +50,12 @@ class Parts:
 
 
 class Story:
-    """Tells events one after the other; remembers the days and the names of subagents."""
+    """Tells events one after the other; remembers the days (None: does not tell them) and the names of subagents."""
 
-    def __init__(self, task: str) -> None:
+    def __init__(self, task: str, *, day: str | None = "") -> None:
         self._task = task
         self._labels: dict[str, str] = {}
-        self._day = ""
+        self._day = day
 
     def lines(self, event: Digest) -> str:
         """One event, as one or more lines without a last line end."""
@@ -64,8 +64,8 @@ class Story:
         who, text = self._told(event)
         moment = datetime.fromisoformat(event.at).astimezone()
         day = moment.strftime("%Y-%m-%d")
-        before = "" if day == self._day else f"-- {day}\n"
-        self._day = day
+        before = "" if self._day in (None, day) else f"-- {day}\n"
+        self._day = None if self._day is None else day
         inside = "" if event.session is None else f"({self.label(event.session)}) "
         return f"{before}{moment:%H:%M:%S}  {who:{WHO}} {safe(inside)}{indented(text, by=INDENT)}".rstrip()
 

@@ -93,6 +93,7 @@ def _once(task: "TaskId", cursor: str | None, max_bytes: int | None, *, as_json:
     if as_json:
         print_json(reply)
         return 0
+    printed.finish()
     printed.end()
     if reply.more:
         say(f"more: {reply.events_left} events are left")
@@ -105,11 +106,11 @@ def _follow(task: "TaskId", cursor: str | None, *, as_json: bool) -> int:
     printed = Printed(task, as_json=as_json)
     printed.cursor = cursor
     try:
-        completed = run_with(lambda runtime: follow_story(runtime, task, printed))
+        run_with(lambda runtime: follow_story(runtime, task, printed))
     except KeyboardInterrupt:
         printed.end()
         if not as_json:
             say("the view ended; the task was not touched")
         return EXIT_INTERRUPTED
     printed.end()
-    return 0 if completed else EXIT_NOT_COMPLETED
+    return EXIT_NOT_COMPLETED

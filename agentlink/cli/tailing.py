@@ -74,7 +74,9 @@ class Printed:
         tell(f"== the Host lost the end of the history{whose}; told again from event {rewound.from_seq} on ==")
 
     def state(self, sight: Sight) -> None:
-        """Tells how the task stands, when that is news and all of its story so far was printed."""
+        """Tells how the task stands, when that is known and news."""
+        if not sight.known and sight.availability == "connected":
+            return
         now, lost = sight.now(), sight.lost_s is not None or sight.availability != "connected"
         state = (self.cursor, now.execution, now.pending, now.parked, lost, sight.availability)
         before, self._state = self._state, state
@@ -96,6 +98,19 @@ class Printed:
             for line in pending_lines(self._task, now.pending):
                 say(line)
 
+    def over(self, code: str) -> None:
+        """Tells that the launch failed, after which nothing can come."""
+        if self._as_json:
+            print_json({"launch": "launch-failed", "code": code})
+        else:
+            say(f"== the launch failed: {code} ==  {command('status', self._task)}")
+
+    def finish(self) -> None:
+        """Prints also a text whose end lies behind the bound of the reply."""
+        for event in self._parts.flush():
+            self._print(event)
+        self.cursor = self.read_cursor
+
     def end(self) -> None:
         """Says where to go on."""
         if self._as_json is False and self.cursor is not None:
@@ -108,7 +123,7 @@ def _reason(sight: Sight) -> str:
     return sight.lost_reason or sight.availability
 
 
-async def follow_story(runtime: Runtime, task: TaskId, printed: Printed) -> bool:
+async def follow_story(runtime: Runtime, task: TaskId, printed: Printed) -> None:
     """Prints everything after the cursor, and goes on as it happens; ends only when nothing more can come.
 
     What is printed comes from the cursor alone, so nothing is lost or told twice; the live connection only says when.
@@ -127,12 +142,13 @@ async def follow_story(runtime: Runtime, task: TaskId, printed: Printed) -> bool
                 continue
             while seen == (sight.news, sight.known) and not sight.over:
                 await sight.changed()
-                printed.state(sight)
+                if seen == (sight.news, sight.known):  # else what led to the state is told first
+                    printed.state(sight)
                 if sight.has_subagents and runtime.clock.now() - read_at > _RESTING_S:
                     break
         if sight.error is not None:
             raise sight.error
-        return _over(sight, task)
+        _tell_over(sight, printed)
 
 
 async def _read_on(runtime: Runtime, task: TaskId, printed: Printed, *, over: bool) -> bool:
@@ -149,12 +165,10 @@ async def _read_on(runtime: Runtime, task: TaskId, printed: Printed, *, over: bo
             return True
 
 
-def _over(sight: Sight, task: TaskId) -> bool:
+def _tell_over(sight: Sight, printed: Printed) -> None:
     """Says why nothing more can come. Raises Failure when that is no fact of the task's own."""
     launch = None if sight.view is None else sight.view.launch
     if launch is not None and launch.failed:
-        say(f"== the launch failed: {launch.code} ==  {command('status', task)}")
-        return False
-    if sight.problem is not None:
+        printed.over(launch.code or "launch_failed")
+    elif sight.problem is not None:
         raise sight.problem
-    return False

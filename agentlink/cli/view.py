@@ -4,23 +4,27 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from agentlink.app.answer import answer_question, resolve_approval
+from agentlink.app.answer import Resolved, answer_question, resolve_approval
 from agentlink.app.runtime import Runtime
 from agentlink.cli.ask import ask_approval, ask_questions, read_line
 from agentlink.cli.news import Emit, News
 from agentlink.cli.output import report_failure, say
+from agentlink.cli.pending_text import answers
 from agentlink.cli.sight import Sight, watching
 from agentlink.core.errors import Code, Failure
 from agentlink.core.host.timeline import FINISHED
 from agentlink.core.ids import TaskId
-from agentlink.core.supervision.interactions import Pending
+from agentlink.core.supervision.interactions import Answer, Outcome, Pending
 
 if TYPE_CHECKING:
     from agentlink.cli.screen import Screen
 
 _FRAME_S = 0.1
 _TICK_S = 0.5
-_PASSING = frozenset({Code.HOST_UNREACHABLE, Code.HOST_ERROR, Code.BAD_HOST_REPLY, Code.LAUNCH_IN_PROGRESS})
+_AGAIN = frozenset(
+    {Code.HOST_UNREACHABLE, Code.HOST_ERROR, Code.BAD_HOST_REPLY, Code.LAUNCH_IN_PROGRESS, Code.BAD_ANSWER}
+)
+"""After these it can be said once more."""
 
 
 async def watch_lines(runtime: Runtime, task: TaskId, emit: Emit) -> bool:
@@ -77,47 +81,47 @@ def _end(sight: Sight, news: News) -> bool:
 
 
 async def _asked(runtime: Runtime, task: TaskId, sight: Sight, news: News, item: Pending) -> bool:
-    """Asks the person about one item; whether it is done with, answered or left open."""
-    gone = False
-    done = False
+    """Asks the person about one item; whether it is done with: answered, left open or gone."""
+    said = _Said()
     async with anyio.create_task_group() as group:
 
         async def ask() -> None:
-            nonlocal done
-            done = await _answered(runtime, task, item)
+            said.value = await (
+                ask_approval(read_line, item) if item.kind == "approval" else ask_questions(read_line, item)
+            )
+            said.done = True
             group.cancel_scope.cancel()
 
         group.start_soon(ask)
         while any(_name(one) == _name(item) for one in sight.now().pending) and not sight.over:
             await sight.changed()
             news.look(sight)
-        if not done:
-            gone = True
-            group.cancel_scope.cancel()
-    if gone and not done:
+        group.cancel_scope.cancel()
+    if not said.done:
         say("\n  it was answered elsewhere, or is gone")
-    return done or gone
-
-
-async def _answered(runtime: Runtime, task: TaskId, item: Pending) -> bool:
+        return True
+    if said.value is None:
+        say("  left pending:")
+        for line in answers(task, item):
+            say(f"  {line}")
+        return True
     try:
-        if item.kind == "approval":
-            outcome = await ask_approval(read_line, item)
-            if outcome is None:
-                return _left_open()
-            resolved = await resolve_approval(runtime, task, item.request_id, outcome)
-        else:
-            answers = await ask_questions(read_line, item)
-            if answers is None:
-                return _left_open()
-            resolved = await answer_question(runtime, task, item.request_id, answers)
+        resolved = await _send(runtime, task, item, said.value)
     except Failure as failure:
         report_failure(failure, as_json=False)
-        return failure.code not in _PASSING and failure.code is not Code.BAD_ANSWER
+        return failure.code not in _AGAIN
     say(f"  {resolved.outcome or 'answered'}" + ("" if resolved.delivery == "in_history" else " (not in the log yet)"))
     return True
 
 
-def _left_open() -> bool:
-    say("  left pending")
-    return True
+class _Said:
+    """What the person said, once they did."""
+
+    done = False
+    value: Outcome | list[Answer] | None = None
+
+
+async def _send(runtime: Runtime, task: TaskId, item: Pending, said: Outcome | list[Answer]) -> Resolved:
+    if isinstance(said, list):
+        return await answer_question(runtime, task, item.request_id, said)
+    return await resolve_approval(runtime, task, item.request_id, said)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentlink.cli.output import EXIT_NOT_COMPLETED, json_option, print_json, run_with, say, tell
+from agentlink.cli.output import EXIT_INTERRUPTED, EXIT_NOT_COMPLETED, json_option, print_json, run_with, say, tell
+from agentlink.cli.plain_text import command
 from agentlink.cli.tasks_cmd import checked_task
 
 if TYPE_CHECKING:
@@ -44,7 +45,12 @@ def wait_command(
             return waited, ""
         return waited, await rest_of(runtime, waited.task_id, cut)
 
-    waited, rest = run_with(work)
+    try:
+        waited, rest = run_with(work)
+    except KeyboardInterrupt:
+        if not as_json:
+            say(f"the wait ended; what was waited for runs on: {command('wait', *wanted)}")
+        return EXIT_INTERRUPTED
     if as_json:
         print_json(waited)
     else:
@@ -54,7 +60,6 @@ def wait_command(
 
 def _show(waited: "Waited", *, rest: str) -> None:
     from agentlink.cli.pending_text import pending_lines
-    from agentlink.cli.plain_text import command
 
     task = waited.task_id
     if waited.tasks:

@@ -24,12 +24,14 @@ WHEN = {
         Code.AMBIGUOUS_ROUTE: "Several rules match equally well. `details.rules` has them in order, each with its "
         "preset and whether that is usable, broken or absent.",
         Code.CWD_NOT_FOUND: "`cwd` is no existing directory on this machine.",
-        Code.REQUEST_KEY_CONFLICT: "The request key belongs to a task that was asked something else, `taskId`.",
+        Code.REQUEST_KEY_CONFLICT: "The request key belongs to a task that was asked something else, `taskId`; or, "
+        "of a follow-up, to another follow-up of this task.",
         Code.TASK_NOT_FOUND: "This journal has no such task.",
     },
     "The workspace claim": {
         Code.WORKSPACE_CONFLICT: "Another task holds this directory, one above it or one below it, and one of the two "
-        "writes. `details` names the task. Nothing was made on the Host.",
+        "writes. `details` names the task. Nothing was made on the Host. Also for a follow-up, an answer or an allowed "
+        "approval whose task's claim was released and is taken by another one.",
         Code.WORKSPACE_CLAIM_MISSING: "A release of a task that holds no claim; or a launch that finds its claim gone "
         "right before its prompt.",
         Code.TASK_BUSY: "A release of a task that is not known to be over. `details` has its execution.",
@@ -61,8 +63,9 @@ WHEN = {
     },
     "The prompt": {
         Code.DELIVERY_UNKNOWN: "The prompt was sent, its answer was lost, and the Host's history cannot be read yet. "
-        "`promptSent` is null and the claim is kept.",
-        Code.PROMPT_LOST: "The Host accepted the prompt and lost it in a crash. Proven by its log.",
+        "`promptSent` is null and the claim is kept. Of a follow-up: its `details.requestId` stays in `openWrites`.",
+        Code.PROMPT_LOST: "The Host accepted the prompt and lost it in a crash. Proven by its log. Of a follow-up: "
+        "`details.requestId` says which, and sending it again as a follow-up is safe.",
         Code.PROMPT_DISCARDED: "Somebody removed the prompt from the Host's queue, or the Host did while stopping.",
         Code.PROMPT_CONSUMED: "The Host took the prompt from its queue and ended the turn before the model saw it.",
     },
@@ -71,7 +74,22 @@ WHEN = {
         Code.NOT_RECOVERABLE: "The prompt of the task was sent, the task was abandoned, it left no session to "
         "abandon, or the Host still has the session that was said to be lost.",
         Code.CANCELED: "The caller cancelled before anything was made on the Host.",
-        Code.LAUNCH_IN_PROGRESS: "Another process drives or settles this task at the moment.",
+        Code.LAUNCH_IN_PROGRESS: "Another process drives or settles this task, or writes to its session, at the moment.",
+    },
+    "A task that runs": {
+        Code.NOT_PROMPTED: "A follow-up, an answer or a cancel for a task whose session has no prompt: its launch "
+        "failed, or is still under way.",
+        Code.STALE_VIEW: "Something that matters came after `sinceCursor`. `details` has what changed, the cursor of "
+        "now and the execution. Nothing was sent.",
+        Code.NOT_PENDING: "Nothing waits under this request id: it was answered, by whomever, or its turn ended, or "
+        "the Host was restarted meanwhile. `details.settledAs` says what the log has of it, if it has it; "
+        "`execution` and `pending` say what the task does and waits for instead.",
+        Code.AMBIGUOUS_REQUEST: "Several pending items, or several offers of the Host, cannot be told apart. Nothing "
+        "was sent.",
+        Code.BAD_ANSWER: "An answer does not fit its question: an unknown or missing question, an unknown or doubled "
+        "label, too many of them, or empty text. `details` has `questionId` and what is `allowed`. Nothing was sent.",
+        Code.CURSOR_INVALID: "The cursor cannot be used. `details.reason`: `damaged` (no whole cursor of Agentlink), "
+        "`foreign` (of another task), `newer` (made by a newer version).",
     },
     "Agentlink itself": {
         Code.JOURNAL_UNWRITABLE: "The state home cannot be read or written, or its file system has no locks. The step "
@@ -101,7 +119,7 @@ Every failure has a code, the same on the command line and over MCP. As JSON it 
 | --- | --- |
 | `code` | one of the codes below; branch on this, never on the message |
 | `message` | for people; may hold the Host's words, without credentials and bounded in length |
-| `promptSent` | always there: true, false, or null while it is unknown |
+| `promptSent` | always there: true, false, or null while it is unknown. Of a follow-up, an answer or a cancel it is about that one, not about the task's first prompt |
 | `next` | the next safe step |
 | `stage` | the state that the launch had reached |
 | `taskId`, `sessionId` | as far as they exist |

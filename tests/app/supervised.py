@@ -167,10 +167,6 @@ class Person:
         self._number += 1
         await self.host.send_prompt(session, request=f"person-{self._number}", prompt=prompt, mode=mode)
 
-    async def selects(self, session: str, preset: str) -> None:
-        args = {"agentId": session, "agentPreset": preset}
-        await self.host._read("agentPresets/select", args)  # type: ignore[attr-defined]
-
     async def answers(self, session: str, value: object, *, after: Callable[[], Awaitable[None]] | None = None) -> None:
         """Answers what the agent of this session asks, as soon as it is offered (and `after` returned)."""
         link = self.host.link()

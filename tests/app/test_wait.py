@@ -19,7 +19,8 @@ from agentlink.app.status import task_status
 from agentlink.app.tail import tail
 from agentlink.app.wait import WaitRequest, wait
 from agentlink.core.errors import Code
-from agentlink.core.ids import TaskId
+from agentlink.core.host.values import CreatedSession
+from agentlink.core.ids import SessionId, TaskId
 from agentlink.lab import Lab
 from tests.app.supervised import Desk, asking, desk_at, refused, with_child
 
@@ -145,14 +146,14 @@ async def test_a_wait_on_a_launch_that_another_process_drives_goes_on_to_its_end
 ) -> None:
     other = open_runtime(environment)
     launching, gate = anyio.Event(), anyio.Event()
-    original = other.host.model_catalog
+    original = other.host.create_session
 
-    async def held() -> object:
+    async def held(session: SessionId, *, cwd: str, preset: str | None) -> CreatedSession:
         launching.set()
         await gate.wait()
-        return await original()
+        return await original(session, cwd=cwd, preset=preset)
 
-    other.host.model_catalog = held  # type: ignore[method-assign,assignment]
+    other.host.create_session = held  # type: ignore[method-assign]
     asked = DelegateRequest(prompt="[[say: late]]", cwd=str(workspace), preset="minimal")
     async with anyio.create_task_group() as group:
         group.start_soon(delegate, other, asked)
@@ -161,7 +162,7 @@ async def test_a_wait_on_a_launch_that_another_process_drives_goes_on_to_its_end
         (row,) = (await list_tasks(desk.runtime)).tasks
         task = TaskId(row.task_id)
         waited = await desk.wait(task, timeout_s=0.5)
-        assert (waited.timed_out, waited.execution, waited.stage) == (True, "not_started", row.stage)
+        assert (waited.timed_out, waited.execution, waited.stage) == (True, "not_started", "selected")
         group.start_soon(_open_soon, gate)
         waited = await desk.wait(task)
     assert (waited.execution, waited.final_message) == ("turn_completed", "late")

@@ -8,12 +8,28 @@ from types import ModuleType
 import click
 import msgspec
 
-from tests.bench import append, contention, delegate, listing, memory, replay, routing, sizes, startup, status
+from tests.bench import (
+    append,
+    contention,
+    delegate,
+    listing,
+    long_session,
+    memory,
+    replay,
+    routing,
+    sizes,
+    startup,
+    status,
+    waiting,
+    watchers,
+)
 from tests.bench.context import Context
 from tests.bench.machine import in_words, load, this_machine
 from tests.bench.rows import as_data, table
 
-MODULES = (delegate, status, listing, append, contention, replay, startup, memory, sizes, routing)
+MODULES = (
+    delegate, status, listing, waiting, long_session, watchers, append, contention, replay, startup, memory, sizes, routing
+)
 BENCHES: dict[str, ModuleType] = {module.NAME: module for module in MODULES}
 
 

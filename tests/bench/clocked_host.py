@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from time import perf_counter
 from typing import Any, NamedTuple
 
-_CALLS = ("roster", "create_session", "session_state", "model_catalog", "send_prompt", "rename", "page")
+_CALLS = ("roster", "create_session", "session_state", "model_catalog", "send_prompt", "rename", "page", "running")
 
 
 class Taken(NamedTuple):

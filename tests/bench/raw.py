@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import msgspec
+from httpx_ws import AsyncWebSocketSession, aconnect_ws
 
 from agentlink.files.private import FILE_MODE
 from agentlink.host.cookies import Cookie
@@ -48,15 +53,73 @@ class RawHost:
         await self.prompt(session, prompt)
         return session
 
-    async def look(self, session: str) -> Any:
+    async def look(self, session: str, *, parent: str | None = None) -> Any:
         """What a status reads: exact state, last turn."""
         state = await self.call("session/projections", {"request": {"sessionId": session}})
-        address = {"kind": "session", "sessionId": session}
-        request = {"address": address, "throughSeq": state["asOfSeq"], "maxMessages": 20}
+        request = {"address": session_address(session, parent), "throughSeq": state["asOfSeq"], "maxMessages": 20}
         return await self.call("session/page", {"request": request | {"turnWindow": {"minMessages": 1, "minTurns": 1}}})
 
     async def aclose(self) -> None:
         await self._client.aclose()
+
+
+    async def page(
+        self, session: str, *, through: int, before: int | None = None, messages: int = 200, parent: str | None = None
+    ) -> Any:
+        """A page of the history that ends there."""
+        request = {"address": session_address(session, parent), "throughSeq": through, "maxMessages": messages}
+        return await self.call("session/page", {"request": request | ({} if before is None else {"beforeSeq": before})})
+
+
+def session_address(session: str, parent: str | None = None) -> dict[str, str]:
+    """How calls about a history name a session."""
+    if parent is None:
+        return {"kind": "session", "sessionId": session}
+    return {"kind": "subagent", "parentSessionId": parent, "childSessionId": session, "mode": "unknown"}
+
+
+Told = Callable[[dict[str, Any], float], None]
+"""Told each value of a stream, and the milliseconds of the wall clock at which it was there."""
+
+
+class RawFollower:
+    """Sessions followed over one WebSocket, by the library alone: nothing is kept, checked or opened again."""
+
+    def __init__(self, socket: AsyncWebSocketSession) -> None:
+        self._socket = socket
+        self._told: dict[str, Told] = {}
+
+    async def follow(self, session: str, told: Told) -> None:
+        stream = f"r{len(self._told)}"
+        self._told[stream] = told
+        turn = {"turnWindow": {"minMessages": 1, "minTurns": 1}, "assistantStream": True}
+        request = {"address": session_address(session), "maxMessages": 20} | turn
+        payload = {"args": {"request": request}}
+        frame = {"type": "open", "streamId": stream, "endpoint": "session/follow", "payload": payload}
+        await self._socket.send_text(msgspec.json.encode(frame).decode())
+
+    async def read(self) -> None:
+        while True:
+            text = await self._socket.receive_text()
+            at = time.time() * 1_000
+            frame = msgspec.json.decode(text)
+            if frame["type"] == "item":
+                self._told[frame["streamId"]](frame["value"], at)
+
+
+@asynccontextmanager
+async def raw_follower(cookie: Cookie) -> AsyncIterator[RawFollower]:
+    """A follower that reads for as long as the context lasts."""
+    headers = {"cookie": cookie.header}
+    async with (
+        new_client(cookie.origin) as client,
+        aconnect_ws("/api/remote.mux", client, max_message_size_bytes=1 << 18, headers=headers) as socket,
+        anyio.create_task_group() as group,
+    ):
+        follower = RawFollower(socket)
+        group.start_soon(follower.read)
+        yield follower
+        group.cancel_scope.cancel()
 
 
 class RawAppends:

@@ -7,12 +7,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from statistics import median
 from time import perf_counter
 
-__all__ = ["alternately", "alternately_awaited", "median", "p95"]
+__all__ = ["alternately", "alternately_awaited", "at_percent", "median", "p95"]
+
+
+def at_percent(values: Sequence[float], percent: float) -> float:
+    """The value that so many of 100 do not exceed: 0 gives the least, 100 the greatest."""
+    return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
 
 
 def p95(values: Sequence[float]) -> float:
     """The value that 95 of 100 do not exceed."""
-    return sorted(values)[math.ceil(len(values) * 0.95) - 1]
+    return at_percent(values, 95)
 
 
 def alternately(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,6 @@ import anyio.abc
 import anyio.lowlevel
 import msgspec
 import pytest
-from wsproto import ConnectionType, WSConnection
-from wsproto.events import AcceptConnection as Accept
-from wsproto.events import CloseConnection, Ping, RejectConnection, Request, TextMessage
 
 from agentlink.core.host.values import (
     Address,
@@ -28,7 +25,6 @@ from agentlink.core.host.values import (
     EventBase,
     LinkLost,
     LiveItem,
-    OtherEvent,
     Snapshot,
     TextDelta,
     TurnEnded,
@@ -41,13 +37,10 @@ from agentlink.host.cookies import Cookie, CookieFiles
 from agentlink.host.stream import LiveFeed, LiveLink, Pace
 from agentlink.lab import Lab, lab
 from tests.host.front import Front
+from tests.host.mux_door import QUICK, running, until
 
 on_a_host = pytest.mark.host
-QUICK = Pace(first_pause_s=0.02, longest_pause_s=0.2, silent_s=1.0, ping_s=0.3)
 SLOW = "[[slow: 1.5 one two three]]"
-
-
-# -- a real Host
 
 
 @asynccontextmanager
@@ -58,14 +51,6 @@ async def host_at(origin: str, launch_url: str, home: Path) -> AsyncIterator[Rem
         yield host
     finally:
         await host.aclose()
-
-
-@asynccontextmanager
-async def running(link: LiveLink) -> AsyncIterator[LiveLink]:
-    async with anyio.create_task_group() as group:
-        group.start_soon(link.run)
-        yield link
-        group.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -145,12 +130,6 @@ class Stitched:
     async def to_turn_end(self, turn: int = 1) -> None:
         while not any(isinstance(event, TurnEnded) and event.turn == turn for event in self.events):
             await self.read()
-
-
-async def until(true: Callable[[], bool]) -> None:
-    with anyio.fail_after(20):
-        while not true():
-            await anyio.sleep(0.01)
 
 
 @on_a_host
@@ -486,316 +465,3 @@ async def test_a_frozen_host_is_noticed_within_fifteen_seconds_as_shipped(home: 
             with anyio.fail_after(15):
                 assert isinstance(await feed.next(), Attached)
             print(f"taken up after {time.monotonic() - began:.1f} s")
-
-
-# -- a Host that misbehaves
-
-Serve = Callable[["Door"], Awaitable[None]]
-
-
-class Door:
-    """The Host's end of one live connection."""
-
-    def __init__(self, stream: anyio.abc.SocketStream) -> None:
-        self._stream = stream
-        self._ws = WSConnection(ConnectionType.SERVER)
-        self.events: list[Any] = []
-
-    async def _event(self) -> Any:
-        while not self.events:
-            self._ws.receive_data(await self._stream.receive())
-            for event in self._ws.events():
-                if isinstance(event, Ping):
-                    await self._stream.send(self._ws.send(event.response()))
-                else:
-                    self.events.append(event)
-        return self.events.pop(0)
-
-    async def accept(self, status: int = 101) -> str:
-        """Answers the upgrade and gives its cookie."""
-        request = await self._event()
-        assert isinstance(request, Request)
-        answer = (
-            Accept() if status == 101 else RejectConnection(status_code=status, headers=[(b"content-length", b"0")])
-        )
-        await self._stream.send(self._ws.send(answer))
-        return dict(request.extra_headers).get(b"cookie", b"").decode()
-
-    async def frame(self) -> dict[str, Any]:
-        """The next frame of the client."""
-        event = await self._event()
-        if isinstance(event, CloseConnection):
-            raise anyio.EndOfStream
-        assert isinstance(event, TextMessage)
-        return dict(json.loads(event.data))
-
-    async def say(self, text: str) -> None:
-        await self._stream.send(self._ws.send(TextMessage(data=text)))
-
-    async def item(self, stream: str, value: Any) -> None:
-        await self.say(json.dumps({"type": "item", "streamId": stream, "value": value}, separators=(",", ":")))
-
-    async def close(self, code: int) -> None:
-        await self._stream.send(self._ws.send(CloseConnection(code=code, reason="told so")))
-
-
-@asynccontextmanager
-async def doors(serve: Serve) -> AsyncIterator[str]:
-    """Serves each connection so; gives the origin."""
-
-    async def connected(stream: anyio.abc.SocketStream) -> None:
-        async with stream:
-            try:
-                await serve(Door(stream))
-            except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                return
-
-    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as group:
-        group.start_soon(listener.serve, connected)
-        yield f"http://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}"
-        group.cancel_scope.cancel()
-
-
-async def any_login(refused: Cookie | None) -> Cookie:
-    return Cookie("http://h", "dsh-auth-a", "v1.second" if refused else "v1.first", "login-1")
-
-
-def begin(cursor: int) -> dict[str, Any]:
-    projections = {"asOfSeq": cursor, "values": {}}
-    return {"type": "snapshot", "cursor": cursor, "records": [], "hasMore": True, "projections": projections}
-
-
-def event(seq: int, **data: Any) -> dict[str, Any]:
-    return {"type": "event", "event": {"type": "x", "seq": seq, "time": 0, "data": data}}
-
-
-async def test_a_gap_ends_the_opening_and_not_the_connection() -> None:
-    opened: list[str] = []
-
-    async def serve(door: Door) -> None:
-        await door.accept()
-        while True:
-            frame = await door.frame()
-            stream = frame["streamId"]
-            if frame["type"] != "open":
-                opened.append(f"no {stream}")
-                continue
-            opened.append(stream)
-            await door.item(stream, begin(4))
-            await door.item(stream, event(5))
-            await door.item(stream, event(7 if len(opened) == 1 else 6))
-            await door.item(stream, event(8))
-
-    async with doors(serve) as origin, running(LiveLink(origin, any_login, pace=QUICK)) as link:
-        async with link.follow(Address("s")) as feed:
-            with anyio.fail_after(10):
-                items = [await feed.next() for _ in range(6)]
-        assert [type(item) for item in items] == [Snapshot, OtherEvent, LinkLost, Snapshot, OtherEvent, OtherEvent]
-        assert "event 7 came after event 5" in str(items[2])
-        assert link.state.connected
-        assert opened[:3] == ["s1", "no s1", "s2"]
-
-
-async def test_a_stream_that_always_fails_is_told_once_and_opened_ever_more_rarely() -> None:
-    opened: list[str] = []
-
-    async def serve(door: Door) -> None:
-        await door.accept()
-        while True:
-            stream = (await door.frame())["streamId"]
-            opened.append(stream)
-            error = {"code": "session/migration-required", "message": "no"}
-            await door.say(json.dumps({"type": "error", "streamId": stream, "error": error}))
-
-    pace = Pace(first_pause_s=0.01, longest_pause_s=5.0)
-    async with (
-        doors(serve) as origin,
-        running(LiveLink(origin, any_login, pace=pace, chance=lambda: 1.0)) as link,
-        link.follow(Address("s")) as feed,
-    ):
-        began = time.monotonic()
-        await until(lambda: len(opened) >= 6)
-        assert time.monotonic() - began > 0.02 + 0.04 + 0.08 + 0.16 + 0.32 - 0.05
-        assert await feed.next() == LinkLost("session/migration-required: no")
-        with anyio.move_on_after(0.01) as waited:
-            await feed.next()
-        assert waited.cancelled_caught
-    assert len(set(opened)) == len(opened), "an id is never used again"
-
-
-async def test_a_session_that_a_host_forgot_while_it_was_away_is_told_beside_the_loss() -> None:
-    connections = 0
-
-    async def serve(door: Door) -> None:
-        nonlocal connections
-        connections += 1
-        await door.accept()
-        stream = (await door.frame())["streamId"]
-        if connections == 1:
-            await door.item(stream, begin(4))
-            return
-        error = {"code": "session/not-found", "message": "gone"}
-        await door.say(json.dumps({"type": "error", "streamId": stream, "error": error}))
-        await door.frame()
-
-    async with doors(serve) as origin, running(LiveLink(origin, any_login, pace=QUICK)) as link:
-        async with link.follow(Address("s")) as feed:
-            with anyio.fail_after(10):
-                items = [await feed.next() for _ in range(3)]
-        assert [type(item) for item in items] == [Snapshot, LinkLost, LinkLost]
-        assert items[2] == LinkLost("session/not-found: gone")
-
-
-@pytest.mark.parametrize("size", [1000, 5000, 300_000, 2_000_000])
-async def test_a_frame_that_is_too_large_is_left_out_and_its_stream_begins_again(size: int) -> None:
-    opened: list[str] = []
-
-    async def serve(door: Door) -> None:
-        await door.accept()
-        while True:
-            frame = await door.frame()
-            if frame["type"] != "open":
-                continue
-            stream = frame["streamId"]
-            opened.append(stream)
-            await door.item(stream, begin(4))
-            await door.item(stream, event(5, text="y" * (size if len(opened) == 2 else 10)))
-            await door.item(stream, event(6))
-
-    pace = Pace(frame_chars=900, first_pause_s=0.01)
-    async with doors(serve) as origin, running(LiveLink(origin, any_login, pace=pace)) as link:
-        with anyio.fail_after(10):
-            async with link.follow(Address("a")) as one:
-                assert [type(await one.next()) for _ in range(3)] == [Snapshot, OtherEvent, OtherEvent]
-                async with link.follow(Address("b")) as other:
-                    assert isinstance(await other.next(), Snapshot)
-                    lost = await other.next()
-                    assert isinstance(lost, LinkLost)
-                    assert lost.reason.startswith("bad_host_reply: a frame of more than 900")
-                    assert [type(await other.next()) for _ in range(3)] == [Snapshot, OtherEvent, OtherEvent]
-        assert link.state.connected
-        assert opened == ["s1", "s2", "s3"]
-
-
-@pytest.mark.parametrize("spoilt", ["not json", "[1]", "close"])
-async def test_a_connection_that_cannot_be_read_is_made_anew(spoilt: str) -> None:
-    connections = 0
-
-    async def serve(door: Door) -> None:
-        nonlocal connections
-        connections += 1
-        await door.accept()
-        stream = (await door.frame())["streamId"]
-        await door.item(stream, {"type": "ready", "clientId": f"c{connections}"})
-        if connections == 1:
-            await (door.close(1008) if spoilt == "close" else door.say(spoilt))
-        await door.frame()
-
-    async with doors(serve) as origin, running(LiveLink(origin, any_login, pace=QUICK)) as link:
-        async with link.offers() as feed:
-            with anyio.fail_after(10):
-                items = [await feed.next() for _ in range(3)]
-        assert items[0] == Attached("c1")
-        assert isinstance(items[1], LinkLost)
-        assert items[1].reason.startswith("host_unreachable: " if spoilt == "close" else "bad_host_reply: ")
-        assert items[2] == Attached("c2")
-
-
-async def test_a_refused_upgrade_asks_for_another_login_once_per_attempt() -> None:
-    cookies: list[str] = []
-
-    async def serve(door: Door) -> None:
-        cookies.append(await door.accept(401))
-
-    link: LiveLink
-    attempts = 0
-
-    async def sleep(_: float) -> None:
-        nonlocal attempts
-        attempts += 1
-        await anyio.sleep_forever() if attempts == 2 else await anyio.lowlevel.checkpoint()
-
-    async with doors(serve) as origin, running(link := LiveLink(origin, any_login, sleep=sleep)), link.offers() as feed:
-        with anyio.fail_after(10):
-            lost = await feed.next()
-        await until(lambda: attempts == 2)
-        assert isinstance(lost, LinkLost)
-        assert lost.reason.startswith("login_required: ")
-        assert cookies == ["dsh-auth-a=v1.first", "dsh-auth-a=v1.second"] * 2
-
-
-async def test_a_host_without_a_live_connection_is_named() -> None:
-    async def serve(door: Door) -> None:
-        await door.accept(404)
-
-    link: LiveLink
-    async with doors(serve) as origin, running(link := LiveLink(origin, any_login)), link.offers() as feed:
-        with anyio.fail_after(10):
-            lost = await feed.next()
-        assert isinstance(lost, LinkLost)
-        assert "HTTP 404" in lost.reason
-        assert link.state.reason == lost.reason
-        assert lost.reason.startswith("host_unsupported: ")
-
-
-async def test_pauses_grow_to_their_bound_and_an_absent_host_is_told_once() -> None:
-    pauses: list[float] = []
-
-    async def sleep(pause: float) -> None:
-        pauses.append(pause)
-        await anyio.lowlevel.checkpoint() if len(pauses) < 9 else await anyio.sleep_forever()
-
-    async with doors(lambda _: anyio.lowlevel.checkpoint()) as origin:
-        pass
-    link = LiveLink(origin, any_login, chance=lambda: 1.0, sleep=sleep)
-    async with running(link), link.offers() as feed:
-        await until(lambda: len(pauses) == 9)
-        assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
-        assert link.state.failures == 9
-        lost = await feed.next()
-        assert isinstance(lost, LinkLost)
-        assert lost.reason.startswith("host_unreachable: ")
-        with anyio.move_on_after(0.01) as waited:
-            await feed.next()
-        assert waited.cancelled_caught
-        async with link.offers() as later:
-            assert isinstance(await later.next(), LinkLost)
-
-
-async def test_a_host_that_does_not_answer_the_upgrade_is_not_waited_for_long() -> None:
-    async with (
-        doors(lambda _: anyio.sleep_forever()) as origin,
-        running(LiveLink(origin, any_login, pace=Pace(connect_s=0.1))) as link,
-        link.offers() as feed,
-    ):
-        with anyio.fail_after(5):
-            assert isinstance(await feed.next(), LinkLost)
-
-
-async def test_a_reader_is_told_when_the_connection_is_closed_here() -> None:
-    link = LiveLink("http://127.0.0.1:9", any_login)
-    async with link.offers() as feed:
-        async with running(link):
-            await anyio.lowlevel.checkpoint()
-        with anyio.fail_after(5):
-            assert isinstance(await feed.next(), LinkLost)
-    assert not link.state.connected
-
-
-async def test_leaving_a_stream_cancels_it_on_the_host() -> None:
-    frames: list[tuple[str, str]] = []
-
-    async def serve(door: Door) -> None:
-        await door.accept()
-        while True:
-            frame = await door.frame()
-            frames.append((frame["type"], frame["streamId"]))
-            if frame["type"] == "open":
-                await door.item(frame["streamId"], {"type": "ready", "clientId": "c"})
-
-    async with doors(serve) as origin, running(LiveLink(origin, any_login)) as link:
-        with anyio.fail_after(5):
-            async with link.offers() as feed:
-                await feed.next()
-            await until(lambda: len(frames) == 2)
-    assert frames == [("open", "s1"), ("cancel", "s1")]
