@@ -12,13 +12,17 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 
+class Stop(Exception):
+    """Why the program cannot go on."""
+
+
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """The tool's answer. Ends the program when the tool reports an error, with its code and the next safe step."""
+    """The tool's answer. Raises Stop with the code and the next safe step when the tool reports an error."""
     result = await client.call_tool(tool, arguments)
     answer = result.structured_content or {}
     if result.is_error:
         error = answer["error"]
-        sys.exit(f"{tool}: {error['code']}: {error['message']}\nnext: {error['next']}")
+        raise Stop(f"{tool}: {error['code']}: {error['message']}\nnext: {error['next']}")
     return answer
 
 
@@ -46,4 +50,12 @@ async def work(directory: str, prompt: str) -> int:
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    sys.exit(anyio.run(work, sys.argv[1], sys.argv[2]))
+    status = 1
+    try:
+        status = anyio.run(work, sys.argv[1], sys.argv[2])
+    except* Stop as stopped:  # the client's task group gives it wrapped
+        reason: BaseException = stopped
+        while isinstance(reason, BaseExceptionGroup):
+            reason = reason.exceptions[0]
+        print(reason, file=sys.stderr)
+    sys.exit(status)

@@ -132,7 +132,12 @@ def _failed(outcome: WriteOutcome, request: str, told: Failure) -> Failure:
     code = _WILL_NOT_RUN.get(outcome)
     if code is None:
         return told
-    return Failure(code, f"follow-up {request} will not run", details={"requestId": request})
+    return Failure(
+        code,
+        f"follow-up {request} will not run",
+        next_step="Send the follow-up again if it is still wanted.",
+        details={"requestId": request},
+    )
 
 
 async def _join(

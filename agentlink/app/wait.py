@@ -214,6 +214,7 @@ class _TaskWait:
     async def _until_news(self) -> _Outcome:
         runtime = self._runtime
         while True:
+            looked_at = runtime.clock.now()
             view, problem = await self._prompted()
             if view.launch.state != machine.PROMPT_SENT:
                 return _Outcome(view, NOTHING_YET, problem)
@@ -229,7 +230,7 @@ class _TaskWait:
             elif conversation.availability not in _PASSING:
                 return _Outcome(view, conversation)
             else:
-                self._lost_since = self._lost_since or runtime.clock.now()
+                self._lost_since = self._lost_since or looked_at
                 away_s = runtime.clock.now() - self._lost_since
                 if away_s >= LOST_AFTER_S:
                     return _Outcome(view, conversation, stale_s=away_s)
@@ -245,11 +246,20 @@ class _TaskWait:
     async def _prompted(self) -> tuple[TaskView, Failure | None]:
         """The task once its launch is over; one that another process drives is waited for."""
         while True:
-            view, problem = await settle_task(self._runtime, await find_task(self._runtime, self.task))
+            view, problem = await self._settled()
             driven = problem is not None and problem.code is Code.LAUNCH_IN_PROGRESS
             if view.launch.state == machine.PROMPT_SENT or view.launch.failed or not driven:
                 return view, problem
             await self._runtime.clock.sleep(_LAUNCH_POLL_S)
+
+    async def _settled(self) -> tuple[TaskView, Failure | None]:
+        """The task, settled as far as can be; once it has its prompt, a frozen Host does not hold that up."""
+        view = await find_task(self._runtime, self.task)
+        if view.launch.state != machine.PROMPT_SENT:
+            return await settle_task(self._runtime, view)
+        with anyio.move_on_after(LOST_AFTER_S):
+            return await settle_task(self._runtime, view)
+        return view, None
 
     async def _has_news(self, view: TaskView) -> bool:
         if self._cursor is None:

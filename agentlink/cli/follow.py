@@ -16,6 +16,8 @@ from agentlink.core.supervision.status import GOING_ON
 HOPELESS = frozenset({"session_not_found", "host_changed", "login_required", "host_unsupported"})
 """What waiting alone does not mend."""
 _AGAIN_S = 0.5
+_FIRST_S = 0.5
+"""The first wait is short, so that a person soon sees what the task does."""
 
 
 async def wait_on(
@@ -41,10 +43,12 @@ async def wait_on(
     async def progress(_: float, states: str) -> None:
         tell(states)
 
+    slice_s = _FIRST_S
     while True:
         left = max(0.0, deadline - clock.now())
-        asked = WaitRequest(tasks=tasks, timeout_s=min(left, MAX_WAIT_S), until=until, cursor=cursor)
+        asked = WaitRequest(tasks=tasks, timeout_s=min(left, slice_s), until=until, cursor=cursor)
         waited = await wait(runtime, asked, say=progress)
+        slice_s = MAX_WAIT_S
         over = clock.now() >= deadline
         if not waited.timed_out and (until == "any" or not _goes_on(waited)):
             return waited
@@ -54,6 +58,8 @@ async def wait_on(
             return msgspec.structs.replace(waited, timed_out=waited.timed_out or _goes_on(waited))
         if waited.availability != "connected" or waited.stale_seconds is not None:
             tell("Host: host_unreachable" if waited.availability == "connected" else f"Host: {waited.availability}")
+        elif waited.timed_out:
+            tell(", ".join(sorted({one.execution for one in waited.tasks} or {waited.execution})))
         if not waited.timed_out:
             await clock.sleep(min(_AGAIN_S, max(0.0, deadline - clock.now())))
 

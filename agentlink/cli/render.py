@@ -145,14 +145,15 @@ def show_list(page: TaskList) -> None:
         (
             row.task_id,
             row.stage + (f" ({row.code})" if row.code else "") + (", abandoned" if row.abandoned else ""),
-            "unfinished" if row.unfinished else ("running" if row.running else ""),
+            "running" if row.running else "",
+            "unfinished" if row.unfinished else "",
             row.preset or "-",
             "claim held" if row.claim_held else "",
             row.created_at[:19].replace("T", " "),
         )
         for row in page.tasks
     ]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(6)]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(7)]
     for shown, row in zip(rows, page.tasks, strict=True):
         cells = [cell.ljust(width) for cell, width in zip(shown, widths, strict=True) if width]
         out.print(_text("  ".join([*cells, row.cwd])))

@@ -17,8 +17,8 @@ from agentlink.core.supervision.digest import Digest
 
 _PASSING = frozenset({Code.HOST_UNREACHABLE, Code.BAD_HOST_REPLY, Code.HOST_ERROR})
 _AGAIN_S = 0.5
-_RESTING_S = 5.0
-"""A subagent at rest that is given work is not followed at once: its log is read anew this often."""
+_RESTING_S, _ANYWAY_S = 5.0, 60.0
+"""A subagent at rest that is given work is not followed at once: its log is read anew this often, the others rarely."""
 
 
 def joined(first: Tailed, second: Tailed) -> Tailed:
@@ -144,7 +144,7 @@ async def follow_story(runtime: Runtime, task: TaskId, printed: Printed) -> None
                 await sight.changed()
                 if seen == (sight.news, sight.known):  # else what led to the state is told first
                     printed.state(sight)
-                if sight.has_subagents and runtime.clock.now() - read_at > _RESTING_S:
+                if runtime.clock.now() - read_at > (_RESTING_S if sight.has_subagents else _ANYWAY_S):
                     break
         if sight.error is not None:
             raise sight.error

@@ -18,7 +18,12 @@ _REPLY_LIMIT = 200
 _OPENING = re.compile(r"\[\[(say|tool|slow|error|hang|max-tokens)(?=[\]:])(?::\s*)?")
 _TOOL_NAME = re.compile(r"[\w.:/-]+")
 # Hosts put their own notes among the user's messages; without the session log only the text tells.
-_NOTES = ("Current runtime context.", "Time sampled while preparing", "<system-reminder>")
+_NOTES = (
+    "Current runtime context.",
+    "Time sampled while preparing",
+    "<system-reminder>",
+    "Your parent agent id is ",
+)
 
 
 class Say(Struct, frozen=True):
@@ -172,10 +177,9 @@ def current_turn(conversation: Conversation) -> Turn:
             between_calls = message.calls_tool
             continue
         own = [text for text in message.texts if not _is_note(text, conversation.notes)]
-        scripted = [text for text in own if parse_script(text).steps]
-        # A Host may add parts of its own to a message; those have no steps.
-        for text in scripted or (() if between_calls else own):
-            turn = Turn(prompt=text, at=(index, message.texts.index(text)))
+        for text in own:
+            if not between_calls or parse_script(text).steps:
+                turn = Turn(prompt=text, at=(index, message.texts.index(text)))
         if not own and message.texts and not between_calls and (turn.answers or not turn.prompt):
             # A turn that the Host began by itself, such as the report of a settled subagent.
             turn = Turn(prompt=message.texts[0], at=(index, 0))

@@ -74,7 +74,8 @@ WHEN = {
         Code.NOT_RECOVERABLE: "The prompt of the task was sent, the task was abandoned, it left no session to "
         "abandon, or the Host still has the session that was said to be lost.",
         Code.CANCELED: "The caller cancelled before anything was made on the Host.",
-        Code.LAUNCH_IN_PROGRESS: "Another process drives or settles this task, or writes to its session, at the moment.",
+        Code.LAUNCH_IN_PROGRESS: "Another process drives or settles this task, or writes to its session, at "
+        "the moment.",
     },
     "A task that runs": {
         Code.NOT_PROMPTED: "A follow-up, an answer or a cancel for a task whose session has no prompt: its launch "
@@ -119,7 +120,7 @@ Every failure has a code, the same on the command line and over MCP. As JSON it 
 | --- | --- |
 | `code` | one of the codes below; branch on this, never on the message |
 | `message` | for people; may hold the Host's words, without credentials and bounded in length |
-| `promptSent` | always there: true, false, or null while it is unknown. Of a follow-up, an answer or a cancel it is about that one, not about the task's first prompt |
+| `promptSent` | always there: true, false, or null while it is unknown. Of a later write it is about that write |
 | `next` | the next safe step |
 | `stage` | the state that the launch had reached |
 | `taskId`, `sessionId` | as far as they exist |

@@ -167,6 +167,11 @@ class Person:
         self._number += 1
         await self.host.send_prompt(session, request=f"person-{self._number}", prompt=prompt, mode=mode)
 
+    async def selects(self, session: str, model: str) -> None:
+        """Chooses the session's model, which the Host then takes as its default too: choose back afterwards."""
+        args = {"request": {"sessionId": session, "provider": "deepseek-official", "model": model}}
+        await self.host._read("session/selectModel", args)  # type: ignore[attr-defined]
+
     async def answers(self, session: str, value: object, *, after: Callable[[], Awaitable[None]] | None = None) -> None:
         """Answers what the agent of this session asks, as soon as it is offered (and `after` returned)."""
         link = self.host.link()

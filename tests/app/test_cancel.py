@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import anyio
 import pytest
 
+from agentlink.app import settle_writes
 from agentlink.app.cancel import cancel
 from agentlink.app.followup import FollowUp, follow_up
 from agentlink.app.release import release_workspace
@@ -64,7 +65,10 @@ async def test_f10b_a_cancel_ends_the_turn_and_names_the_parked_prompts_which_ru
     ]  # fmt: skip
 
 
-async def test_f10b_parked_prompts_are_removed_and_counted_and_never_run(desk: Desk) -> None:
+async def test_f10b_parked_prompts_are_removed_and_counted_and_never_run(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settle_writes, "QUIET_S", 0.3)
     task, _ = await with_two_queued(desk)
     await cancel(desk.runtime, task)
     removed = await cancel(desk.runtime, task, scope="queue")

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from anyio.to_thread import run_sync
 
+from agentlink.app import settle_writes
 from agentlink.app.delegate import DelegateRequest, delegate
 from agentlink.app.followup import FollowUp, follow_up
 from agentlink.app.release import release_workspace
@@ -209,8 +210,9 @@ async def test_f04_a_follow_up_whose_reply_is_lost_reaches_the_agent_once_and_is
 
 
 async def test_f04_a_follow_up_that_never_left_is_not_delivered_and_the_same_key_sends_it(
-    host_lab: Lab, tmp_path: Path
+    host_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(settle_writes, "QUIET_S", 0.3)
     async with through_proxy(host_lab, tmp_path) as (desk, proxy):
         task = await desk.task("[[say: first]]", preset="minimal")
         await desk.done(task)
@@ -302,13 +304,19 @@ async def test_two_processes_that_follow_up_at_once_a_hundred_times_lose_and_dou
     await _rounds(desk, environment, 100)
 
 
-@pytest.mark.parametrize(
-    ("moment", "delivered"),
-    [("line:1", False), ("before:send_prompt", False), ("after:send_prompt", True), ("line:2", True)],
-)
+KILLED_AT = {"line:1": False, "before:send_prompt": False, "after:send_prompt": True, "line:2": True}
+"""The moment, and whether the prompt had gone out by then."""
+
+
 async def test_a_killed_follow_up_is_settled_by_the_next_status_and_never_sent_twice(
-    desk: Desk, environment: dict[str, str], moment: str, *, delivered: bool
+    desk: Desk, environment: dict[str, str]
 ) -> None:
+    async with anyio.create_task_group() as group:
+        for moment, delivered in KILLED_AT.items():
+            group.start_soon(_killed_at, desk, environment, moment, delivered)
+
+
+async def _killed_at(desk: Desk, environment: dict[str, str], moment: str, delivered: bool) -> None:
     task = await desk.task("[[say: start]]", preset="minimal")
     await desk.done(task)
     asked = FollowUp(prompt="from the dead", request_key="k")

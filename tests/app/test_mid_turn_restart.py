@@ -6,7 +6,7 @@ One story for each way to end it (SIGTERM, SIGKILL), told once; the tests look a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,8 +75,11 @@ async def tell(desk: Desk, story: Story) -> None:
         "queued": "[[slow: 40 a b c d]]",
         "fresh": "[[say: first]]",
     }
-    for name, prompt in prompts.items():
-        story.tasks[name] = await desk.task(prompt)
+
+    async def delegate(name: str) -> None:
+        story.tasks[name] = await desk.task(prompts[name])
+
+    await for_each(prompts, delegate)
     tasks = story.tasks
     await desk.at(tasks["slow"], "running")
     for name, execution in (("approval", "awaiting_approval"), ("question", "awaiting_input")):
@@ -106,10 +109,13 @@ async def tell(desk: Desk, story: Story) -> None:
             story.status_down[name] = await desk.status(tasks[name])
         await run_sync(host.restart)
     story.waits_took_s = time.monotonic() - began
-    for name, task in tasks.items():
-        story.status_after[name] = await desk.status(task)
-        story.log_after[name] = await desk.log(task)
-        story.tail_after[name] = await tail(runtime, task, cursor=cursors[name])
+
+    async def look(name: str) -> None:
+        story.status_after[name] = await desk.status(tasks[name])
+        story.log_after[name] = await desk.log(tasks[name])
+        story.tail_after[name] = await tail(runtime, tasks[name], cursor=cursors[name])
+
+    await for_each(tasks, look)
     story.refusals["approval"] = await _refusal(
         resolve_approval(runtime, tasks["approval"], story.pending["approval"], "allow_once")
     )
@@ -125,11 +131,18 @@ async def tell(desk: Desk, story: Story) -> None:
         story.messages[name] = [text for _, text in await desk.messages(tasks[name])]
         return f"[[say: {name} goes on]]" in story.messages[name]
 
-    for name in NAMES:
-        if name != "fresh":
-            await until(lambda name=name: last_ran(name))  # type: ignore[misc]
-            story.turned[name] = await desk.wait(tasks[name])
+    async def go_on(name: str) -> None:
+        await until(lambda: last_ran(name))
+        story.turned[name] = await desk.wait(tasks[name])
+
+    await for_each([name for name in NAMES if name != "fresh"], go_on)
     await last_ran("fresh")
+
+
+async def for_each(names: Iterable[str], do: Callable[[str], Awaitable[None]]) -> None:
+    async with anyio.create_task_group() as group:
+        for name in names:
+            group.start_soon(do, name)
 
 
 async def _refusal(call: Any) -> Failure:
@@ -273,14 +286,14 @@ async def test_a_follow_up_that_dies_with_its_host_is_settled_as_what_the_log_sh
 async def test_f14a_a_wait_on_a_frozen_host_ends_soon_after_its_time_and_sees_the_end_once_the_host_goes_on(
     own_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wait_module, "LOST_AFTER_S", 1.0)
+    monkeypatch.setattr(wait_module, "LOST_AFTER_S", 0.5)
     environment = {"AGENTLINK_HOME": str(tmp_path), "AGENTLINK_HOST_URL": own_lab.host.launch_url}
     async with desk_at(own_lab, environment) as desk:
-        task = await desk.task("[[slow: 1 one two]]", preset="minimal")
+        task = await desk.task("[[slow: 0.5 one two]]", preset="minimal")
         await desk.at(task, "running")
         await run_sync(own_lab.host.pause)
         try:
-            for timeout_s in (0.0, 0.5, 5.0):
+            for timeout_s in (0.0, 0.3, 5.0):
                 began = time.monotonic()
                 waited = await desk.wait(task, timeout_s=timeout_s)
                 assert time.monotonic() - began < timeout_s + 3

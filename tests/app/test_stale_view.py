@@ -82,6 +82,15 @@ async def somebody_else_writes(desk: Desk, person: Person) -> tuple[TaskId, str]
     return task, cursor or ""
 
 
+async def the_model_changes(desk: Desk, person: Person) -> tuple[TaskId, str]:
+    task = await desk.task("[[say: one]]")
+    session = await desk.session(task)
+    cursor = (await desk.done(task)).cursor
+    await person.selects(session, "deepseek-v4-pro")
+    await person.selects(session, "deepseek-flash")
+    return task, cursor or ""
+
+
 Change = Callable[[Desk, Person], Awaitable[tuple[TaskId, str]]]
 CHANGES: list[Change] = [
     a_turn_ends,
@@ -90,6 +99,7 @@ CHANGES: list[Change] = [
     an_approval_goes,
     a_question_goes,
     somebody_else_writes,
+    the_model_changes,
 ]
 
 

@@ -28,7 +28,19 @@ from tests.bench.machine import in_words, load, this_machine
 from tests.bench.rows import as_data, table
 
 MODULES = (
-    delegate, status, listing, waiting, long_session, watchers, append, contention, replay, startup, memory, sizes, routing
+    delegate,
+    status,
+    listing,
+    waiting,
+    long_session,
+    watchers,
+    append,
+    contention,
+    replay,
+    startup,
+    memory,
+    sizes,
+    routing,
 )
 BENCHES: dict[str, ModuleType] = {module.NAME: module for module in MODULES}
 

@@ -53,7 +53,9 @@ class Pattern:
 
 
 def _renumbered(event: Event, turn: int, step: int) -> Event:
-    text = msgspec.json.encode(event).decode().replace("call_lab_1", f"call_{turn}_{step}").replace(".1.0", f".1.{turn}")
+    text = (
+        msgspec.json.encode(event).decode().replace("call_lab_1", f"call_{turn}_{step}").replace(".1.0", f".1.{turn}")
+    )
     found = msgspec.json.decode(text, type=Event)
     numbers = {name: value for name, value in (("turn", turn), ("step", step)) if name in found["data"]}
     return {**found, "data": {**found["data"], **numbers}}

@@ -142,7 +142,7 @@ async def _read(kind: str, task: TaskId, events: int, profile: cProfile.Profile 
             reader.session = view.launch.session or ""
             await runtime.host.session_state(reader.session)  # loads the session into the Host, and logs in
             if kind == "follow":
-                import agentlink.host.stream  # noqa: F401, PLC0415
+                import agentlink.host.stream  # noqa: F401
             before = most_mib()
             ms = await _timed(getattr(reader, kind), profile)
             grown = most_mib() - before

@@ -62,7 +62,6 @@ class RawHost:
     async def aclose(self) -> None:
         await self._client.aclose()
 
-
     async def page(
         self, session: str, *, through: int, before: int | None = None, messages: int = 200, parent: str | None = None
     ) -> Any:
@@ -111,6 +110,7 @@ class RawFollower:
 async def raw_follower(cookie: Cookie) -> AsyncIterator[RawFollower]:
     """A follower that reads for as long as the context lasts."""
     headers = {"cookie": cookie.header}
+    socket: AsyncWebSocketSession
     async with (
         new_client(cookie.origin) as client,
         aconnect_ws("/api/remote.mux", client, max_message_size_bytes=1 << 18, headers=headers) as socket,

@@ -26,6 +26,16 @@ def test_quick_run_gives_rows_with_ours_beside_the_limit_of_the_same_run() -> No
     assert found["machine"]["cores"] > 0
 
 
+def test_quick_runs_of_supervision_compare_with_raw_followers_and_raw_reads() -> None:
+    found = msgspec.json.decode(bench("wait", "long", "watch", "--quick", "--json"))
+    by_bench = {name: [row for row in found["rows"] if row["bench"] == name] for name in ("wait", "long", "watch")}
+    assert all(any(row["limit"] for row in rows if "limit" in row) for rows in by_bench.values())
+    (lost,) = (row["ours"] for row in by_bench["watch"] if row["figure"].startswith("events that a process missed"))
+    assert lost == 0
+    tails = [row for row in by_bench["long"] if row["figure"].startswith("whole tail")]
+    assert len(tails) == 4
+
+
 def test_quick_run_prints_one_table_without_any_path_of_this_machine() -> None:
     shown = bench("list", "--quick")
     assert "| list " in shown

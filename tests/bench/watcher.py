@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -45,6 +46,10 @@ class Seen(msgspec.Struct, kw_only=True):
 
     late_ms: list[float] = []
     missed: int = 0
+    attached_s: float = 0
+    """How long until the last of the streams had begun."""
+    unread: int = 0
+    """How often a task could not be read at first: the Host did not answer in time."""
     seconds: float = 0
     cpu_s: float = 0
     mib: float = 0
@@ -59,6 +64,8 @@ class _Listener:
     def __init__(self, seen: Seen) -> None:
         self._seen = seen
         self._last: int | None = None
+        self.since_ms = math.inf
+        """From when on events are looked at: what was there before the watching began is not late."""
 
     def saw(self, seq: int, time_ms: float) -> None:
         self._seen.late_ms.append(time.time() * 1_000 - time_ms)
@@ -66,28 +73,30 @@ class _Listener:
             self._seen.missed += 1
         self._last = seq
 
-    def on_event(self, session: str, event: Event) -> None:
-        if event.time_ms >= self.since_ms:  # what was there before the watching began is not late
+    def on_event(self, _session: str, event: Event) -> None:
+        if event.time_ms >= self.since_ms:
             self.saw(event.seq, event.time_ms)
 
-    since_ms = 0.0
+    def on_text(self, _session: str, _delta: TextDelta) -> None: ...
 
-    def on_text(self, session: str, delta: TextDelta) -> None: ...
-
-    def on_rewound(self, session: str, from_seq: int) -> None:
+    def on_rewound(self, _session: str, _from_seq: int) -> None:
         self._seen.missed += 1
 
 
 async def watch_ours(runtime: Runtime, watched: list[Watched], seen: Seen) -> None:
     """Every task followed by one link, and one wait for all of them beside it, as callers do."""
 
+    began = time.monotonic()
+
     async def one(of: Watched) -> None:
         listener = _Listener(seen)
         view = await find_task(runtime, of.task)
-        conversation = await read_conversation(runtime, view.launch)
+        while (conversation := await read_conversation(runtime, view.launch)).root is None:
+            seen.unread += 1
         async with following(runtime, conversation, listener=lambda: listener) as live:
             await live.changed()
             listener.since_ms = time.time() * 1_000
+            seen.attached_s = max(seen.attached_s, time.monotonic() - began)
             while live.now().execution in GOING_ON:
                 await live.changed()
 
@@ -106,17 +115,24 @@ async def watch_raw(runtime: Runtime, watched: list[Watched], seen: Seen) -> Non
     cookie = CookieFiles(Path(os.environ["AGENTLINK_HOME"]) / "cookies").load(runtime.host.origin)
     if cookie is None:
         raise RuntimeError("no login")
+    began = time.monotonic()
     async with raw_follower(cookie) as follower:
         ends = [anyio.Event() for _ in watched]
         for of, end in zip(watched, ends, strict=True):
-            await follower.follow(of.session, _raw_told(_Listener(seen), end))
+            await follower.follow(of.session, _raw_told(_Listener(seen), seen, began, end))
         for end in ends:
             await end.wait()
 
 
-def _raw_told(listener: _Listener, end: anyio.Event) -> Callable[[dict[str, Any], float], None]:
+def _raw_told(
+    listener: _Listener, seen: Seen, began: float, end: anyio.Event
+) -> Callable[[dict[str, Any], float], None]:
     def told(value: dict[str, Any], _: float) -> None:
-        if value["type"] == "event":
+        if value["type"] == "snapshot":
+            seen.attached_s = max(seen.attached_s, time.monotonic() - began)
+            if any(record.get("event", {}).get("type") == "turn/end" for record in value["records"]):
+                end.set()
+        elif value["type"] == "event":
             event = value["event"]
             listener.saw(event["seq"], event["time"])
             if event["type"] == "turn/end":

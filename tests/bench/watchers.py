@@ -11,6 +11,7 @@ import anyio
 import msgspec
 
 from agentlink.app.delegate import DelegateRequest, delegate
+from agentlink.app.results import Delegated
 from agentlink.app.runtime import open_runtime
 from agentlink.core.ids import TaskId
 from agentlink.lab import Lab, lab
@@ -62,16 +63,25 @@ async def _started(one: Lab, environment: dict[str, str], tasks: int, calls: int
     """The tasks at work: some tool calls of a second each, one after the other."""
     cwd = one.host.workspace / "watched"
     cwd.mkdir(exist_ok=True)
-    call = '[[tool: bash {"command":"sleep 1","description":"rests"}]] '
+    call = '[[tool: bash {"command":"sleep %d","description":"rests"}]] '
+    first, others = call % 5, call % 1 * calls  # the first one rests until the watchers are there
     asked = DelegateRequest(
-        prompt=f"{call * calls}[[slow: 1 all of it is done]]",
+        prompt=f"{first}{others}[[slow: 1 all of it is done]]",
         cwd=str(cwd),
         preset="minimal",
         claim="read-only",
     )
     runtime = open_runtime(environment)
     try:
-        done = [await delegate(runtime, asked) for _ in range(tasks)]
+        await runtime.host.model_catalog()
+        done: list[Delegated] = []
+
+        async def start() -> None:
+            done.append(await delegate(runtime, asked))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(tasks):
+                group.start_soon(start)
     finally:
         await runtime.aclose()
     return [Watched(TaskId(one.task_id), one.session_id or "") for one in done]
@@ -97,12 +107,18 @@ def _rows(tasks: int, ours: list[Seen], raw: list[Seen]) -> list[Row]:
         )
 
     late, raw_late = ([ms for one in seen for ms in one.late_ms] for seen in (ours, raw))
-    everything = sum(one.missed for one in ours)
+    everything, unread = sum(one.missed for one in ours), sum(one.unread for one in ours)
+
+    def most_s(seen: list[Seen]) -> float:
+        return max(one.attached_s for one in seen) * 1_000
+
     return [
         row(f"seen after the event's time, median, {words}", median(late), median(raw_late), "ms"),
         row("… 95th percentile", at_percent(late, 95), at_percent(raw_late, 95), "ms"),
         row("… 99th percentile", at_percent(late, 99), at_percent(raw_late, 99), "ms"),
         row(f"… longest of {len(late):,}", max(late), max(raw_late), "ms"),
+        row("until the last stream had begun", most_s(ours), most_s(raw), "ms"),
+        Row(bench=NAME, figure="reads that the Host did not answer in time", ours=unread, unit="reads"),
         Row(bench=NAME, figure="events that a process missed or saw twice", ours=everything, unit="events", target=0),
         row(
             "processor time of a process for each second, most",
@@ -111,7 +127,9 @@ def _rows(tasks: int, ours: list[Seen], raw: list[Seen]) -> list[Row]:
             "ms",
         ),
         row("memory of a process, most", max(one.mib for one in ours), max(one.mib for one in raw), "MiB"),
-        row("… what watching added, most", max(one.added_mib for one in ours), max(one.added_mib for one in raw), "MiB"),
+        row(
+            "… what watching added, most", max(one.added_mib for one in ours), max(one.added_mib for one in raw), "MiB"
+        ),
         row(
             "connections of a process to the Host, most at once",
             max(one.connections for one in ours),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -22,11 +22,11 @@ from agentlink.core.facts.record import (
     decode_line,
     encode_line,
 )
-from agentlink.core.facts.work import ClaimReleased
+from agentlink.core.facts.work import ClaimReleased, TaskFact
 from agentlink.core.launch.state import Launch, apply
 from tests.strategies import ANY_FACT, JSON, NUMBER, TEXT
 
-SAMPLE = Path(__file__).parent.parent / "samples" / "journal_v1.jsonl"
+SAMPLES = Path(__file__).parent.parent / "samples"
 SUMS = st.from_regex(r"[0-9a-f]{16}", fullmatch=True)
 LINES = st.builds(
     Line,
@@ -78,9 +78,9 @@ def test_a_line_follows_only_the_line_it_was_written_after(line: Line, previous:
     assert caught.value.reason == "seq"
 
 
-def sample_lines() -> list[tuple[bytes, str]]:
+def sample_lines(name: str = "journal_v1.jsonl") -> list[tuple[bytes, str]]:
     previous, rows = FIRST_SUM, []
-    for raw in SAMPLE.read_bytes().split(b"\n")[:-1]:
+    for raw in (SAMPLES / name).read_bytes().split(b"\n")[:-1]:
         rows.append((raw, previous))
         previous = raw[-18:-2].decode()
     return rows
@@ -123,7 +123,7 @@ def test_bytes_with_a_right_sum_that_are_no_line_are_damaged(body: bytes) -> Non
     assert caught.value.reason == "form"
 
 
-@given(st.integers(2, 2**40), st.lists(JSON, max_size=3))
+@given(st.integers(VERSION + 1, 2**40), st.lists(JSON, max_size=3))
 def test_a_higher_format_is_newer_whatever_its_facts_are(version: int, facts: list[Any]) -> None:
     with pytest.raises(LineNewer) as caught:
         decode_line(sealed(body_of(facts, v=version)), FIRST_SUM, seq=1)
@@ -132,7 +132,7 @@ def test_a_higher_format_is_newer_whatever_its_facts_are(version: int, facts: li
 
 def test_a_newer_line_with_facts_of_today_is_newer_all_the_same() -> None:
     with pytest.raises(LineNewer):
-        decode_line(sealed(body_of([{"type": "launch/abandoned"}], v=2)), FIRST_SUM, seq=1)
+        decode_line(sealed(body_of([{"type": "launch/abandoned"}], v=9)), FIRST_SUM, seq=1)
 
 
 @pytest.mark.parametrize("version", [0, -1])
@@ -158,19 +158,54 @@ def test_every_fact_names_itself_in_the_journal() -> None:
     assert fact_type(LaunchAbandoned) == fact_type(LaunchAbandoned()) == "launch/abandoned"
 
 
-def test_a_journal_of_the_first_format_reads_for_ever_to_the_same_launches() -> None:
+def read_sample(name: str) -> tuple[dict[str, Launch], set[str], set[int]]:
+    """The launches that a sample journal tells, the facts in it, and the formats of its lines."""
     launches: dict[str, Launch] = {}
     seen: set[str] = set()
-    for number, (raw, previous) in enumerate(sample_lines(), start=1):
+    formats: set[int] = set()
+    for number, (raw, previous) in enumerate(sample_lines(name), start=1):
         line, _ = decode_line(raw, previous, seq=number)
+        formats.add(line.v)
         seen |= {fact_type(fact) for fact in line.facts}
         for fact in line.facts if line.task else ():
             launches[line.task or ""] = apply(launches.get(line.task or "", Launch()), fact)  # type: ignore[arg-type]
+    return launches, seen, formats
+
+
+def test_a_journal_of_the_first_format_reads_for_ever_to_the_same_launches() -> None:
+    launches, seen, formats = read_sample("journal_v1.jsonl")
+    assert formats == {1}
     known = msgspec.json.decode(EXPECTED, type=dict[str, Launch])
     assert launches == known
     all_facts = (*LaunchFact.__args__, ClaimReleased)  # type: ignore[attr-defined]
     assert seen == {fact_type(fact) for fact in all_facts} | {"journal/tail-set-aside"}
     assert LaunchFailed in all_facts
+
+
+def test_a_journal_of_the_second_format_reads_for_ever_with_its_later_writes() -> None:
+    launches, seen, formats = read_sample("journal_v2.jsonl")
+    assert formats == {2}
+    task_facts = {fact_type(fact) for fact in (*get_args(LaunchFact), *get_args(TaskFact))}
+    assert seen == task_facts | {"journal/tail-set-aside"}
+    first = launches.pop("dsh_000000000001")
+    known = msgspec.json.decode(EXPECTED, type=dict[str, Launch])
+    assert launches == {task: launch for task, launch in known.items() if task != "dsh_000000000001"}
+    assert first.claim_held
+    assert first.writes.count == 3
+    (still_open,) = first.writes.open
+    assert (still_open.kind, still_open.request, still_open.outcome) == ("cancel-all", "dsh_000000000001.1.3", None)
+    keyed = first.writes.under("k2")
+    assert keyed is not None
+    assert (keyed.outcome, keyed.input) == ("history", "i2")
+
+
+def test_lines_of_both_formats_follow_each_other_in_one_journal() -> None:
+    raw, previous = sample_lines()[-1]
+    _, end = decode_line(raw, previous, seq=None)
+    line = Line(VERSION, 24, "", "t", 1, (LaunchAbandoned(),))
+    written, _ = encode_line(line, end)
+    assert decode_line(written[:-1], end, seq=24)[0] == line
+    assert written.startswith(b'{"v":2,')
 
 
 EXPECTED = b"""
@@ -204,6 +239,7 @@ def test_an_older_format_is_lifted_step_by_step(monkeypatch: pytest.MonkeyPatch)
     raw, _ = encode_line(line, FIRST_SUM)
     steps = {1: lambda old: {**old, "at": old["at"] + " lifted"}, 2: lambda old: {**old, "n": old["n"] + 1}}
     monkeypatch.setattr(record, "VERSION", 3)
+    monkeypatch.setattr(record, "_READ_AS_THEY_ARE", (3,))
     monkeypatch.setattr(
         record,
         "upcast",

@@ -139,7 +139,8 @@ def test_the_promises_under_a_crash_name_the_tests_that_hold_them() -> None:
 
 def test_the_commands_of_the_readme_are_found_by_these_tests() -> None:
     shown = [words[0] for words in shown_commands(ROOT / "README.md")]
-    assert set(shown) == {"login", "doctor", "delegate", "status", "list", "release", "serve"}
+    launch = {"login", "doctor", "delegate", "status", "list", "release", "serve"}
+    assert set(shown) == launch | {"watch", "wait", "answer", "followup", "tail", "cancel"}
 
 
 def leaf_commands() -> Iterator[tuple[str, click.Command]]:

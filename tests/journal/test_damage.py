@@ -201,7 +201,7 @@ def test_a_line_damaged_after_it_was_read_is_noticed_when_it_is_read_again(tmp_p
 def test_a_line_of_a_newer_version_turns_the_journal_read_only_and_older_tasks_are_served(tmp_path: Path) -> None:
     journal = small(tmp_path)
     last = journal.lines()[-1][-18:-2].decode()
-    body = b'{"v":2,"seq":4,"at":"","task":"dsh_cccccccccccc","n":1,"facts":[{"type":"work/unheard-of"}]'
+    body = b'{"v":9,"seq":4,"at":"","task":"dsh_cccccccccccc","n":1,"facts":[{"type":"work/unheard-of"}]'
     with journal.file.open("ab") as file:
         file.write(b'%b,"sum":"%b"}\n' % (body, chain(last, body).encode()))
     reader = Journal(tmp_path)

@@ -103,7 +103,7 @@ def test_a_whole_last_line_that_cannot_follow_is_completed_and_then_found_wrong(
 def test_a_newer_last_line_without_newline_is_left_to_the_newer_version(tmp_path: Path) -> None:
     journal = one_line_and(tmp_path, b"")
     last = journal.lines()[0][-18:-2].decode()
-    body = b'{"v":2,"seq":2,"at":"","task":null,"n":0,"facts":[{"type":"new/fact"}]'
+    body = b'{"v":9,"seq":2,"at":"","task":null,"n":0,"facts":[{"type":"new/fact"}]'
     newer = b'%b,"sum":"%b"}' % (body, chain(last, body).encode())
     with journal.file.open("ab") as file:
         file.write(newer)

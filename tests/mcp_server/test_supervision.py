@@ -122,7 +122,7 @@ async def steering_and_stopping(caller: Caller) -> None:
     assert [one["requestId"] for one in (steer, *queued)] == [f"{task}.1.{n}" for n in (1, 2, 3)]
     canceled = await caller.ask("dsh_cancel", taskId=task)
     assert (canceled["turnCanceled"], canceled["execution"]) == (True, "canceled")
-    assert canceled["parked"][-2:] == [one["requestId"] for one in queued]
+    assert {one["requestId"] for one in queued} <= set(canceled["parked"])
     stale = await caller.refused("dsh_followup", taskId=task, prompt="no", mode="queue", sinceCursor=before["cursor"])
     assert (stale["code"], stale["promptSent"]) == ("stale_view", False)
     assert "turnCanceled" not in await caller.ask("dsh_cancel", taskId=task)
@@ -192,8 +192,9 @@ async def test_a_person_is_asked_before_an_approval_and_destructive_tools_say_so
             tools = {one.name: one for one in (await client.list_tools()).tools}
             approval = tools["dsh_resolve_approval"]
             assert approval.annotations is not None
-            assert (approval.annotations.destructive_hint, approval.annotations.idempotent_hint) == (True, False)
-            assert approval.annotations.read_only_hint is False
+            assert approval.annotations.destructive_hint is True
+            assert not approval.annotations.idempotent_hint
+            assert not approval.annotations.read_only_hint
             assert approval.meta == {"anthropic/requiresUserInteraction": True}
             assert [name for name, one in tools.items() if one.meta] == ["dsh_resolve_approval"]
             for name in ("dsh_wait", "dsh_tail", "dsh_status", "dsh_list"):
