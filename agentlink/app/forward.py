@@ -13,7 +13,7 @@ from agentlink.core.host.values import Address, ChildRef, Event, TurnStarted
 from agentlink.core.supervision.cursor import UNPROVEN, Mark, anchor_of, surely_older
 from agentlink.core.supervision.tail import Strand
 
-_FIRST_WINDOW, _LARGEST_WINDOW = 16, 512
+_FIRST_WINDOW, _LARGEST_WINDOW = 64, 512
 _EVENTS_PER_MESSAGE = 4
 """Fewer than real logs have (about six), so that a window seldom reaches far back behind its beginning."""
 _TURN_MESSAGES = 20

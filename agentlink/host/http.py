@@ -13,6 +13,10 @@ from agentlink.core.redact import redact
 CONNECT_TIMEOUT_S = 3.0
 KEEP_ALIVE_S = 2.5
 """Well under the Host's own 5 s, so that no call leaves on a connection the Host is just closing."""
+TURN_TIMEOUT_S = 8.0
+"""How long a call waits for one of the connections: less than for an answer, so that a call that never left says so."""
+CONNECTIONS = 4
+"""Few, and all of them kept: a busy Host takes new ones slowly, and is no faster with more of them."""
 MAX_REPLY_BYTES = 64 << 20
 _CUT_OFF = ("Server disconnected", "peer closed connection")
 """How httpx words an answer that ended too early; everything else of its kind is no HTTP at all."""
@@ -36,8 +40,10 @@ def new_client(origin: str) -> httpx.AsyncClient:
         # The login's cookie goes where we put it and nowhere else: a client that remembered it would send it with the
         # probes that tell the wire by what an unknown caller is answered.
         cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=[])),
-        timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
-        limits=httpx.Limits(max_connections=16, max_keepalive_connections=4, keepalive_expiry=KEEP_ALIVE_S),
+        timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S, pool=TURN_TIMEOUT_S),
+        limits=httpx.Limits(
+            max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS, keepalive_expiry=KEEP_ALIVE_S
+        ),
         headers={"accept-encoding": "identity", "user-agent": "agentlink"},
     )
 

@@ -318,7 +318,11 @@ async def test_a_killed_follow_up_is_settled_by_the_next_status_and_never_sent_t
 
 async def _killed_at(desk: Desk, environment: dict[str, str], moment: str, delivered: bool) -> None:
     task = await desk.task("[[say: start]]", preset="minimal")
-    await desk.done(task)
+
+    async def confirmed() -> bool:
+        return (await desk.status(task)).launch.confirmed
+
+    await until(confirmed)  # a follow-up's own lines are the first that its process writes
     asked = FollowUp(prompt="from the dead", request_key="k")
 
     def run() -> None:
