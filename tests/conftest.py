@@ -26,6 +26,13 @@ def real_lab() -> Iterator[Lab]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def own_lab() -> Iterator[Lab]:
+    """A Host that tests may freeze, kill and restart; whoever does leaves it running."""
+    with lab() as running:
+        yield running
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """An AGENTLINK_HOME that does not exist yet."""

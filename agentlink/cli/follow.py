@@ -6,18 +6,36 @@ from collections.abc import Callable
 import msgspec
 
 from agentlink.app.results import Rest, TaskStatus
-from agentlink.app.runtime import Runtime
+from agentlink.app.runtime import Clock, Runtime
 from agentlink.app.status import task_status
 from agentlink.app.tail import MOST_BYTES, read_event
 from agentlink.app.wait import MAX_WAIT_S, Until, Waited, WaitRequest, wait
+from agentlink.core.errors import Code
 from agentlink.core.ids import TaskId
 from agentlink.core.supervision.status import GOING_ON
 
 HOPELESS = frozenset({"session_not_found", "host_changed", "login_required", "host_unsupported"})
 """What waiting alone does not mend."""
+_STARTING_S = 5.0
 _AGAIN_S = 0.5
 _FIRST_S = 0.5
 """The first wait is short, so that a person soon sees what the task does."""
+
+
+class Patience:
+    """Tells a Host that is starting from one that cannot be used: for a moment it has no live connection to offer."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: float | None = None
+
+    def is_over(self, code: str | None) -> bool:
+        """Whether waiting does not mend what the Host was just found to be."""
+        if code != Code.HOST_UNSUPPORTED.value:
+            self._since = None
+            return code in HOPELESS
+        self._since = self._since or self._clock.now()
+        return self._clock.now() - self._since >= _STARTING_S
 
 
 async def wait_on(
@@ -32,6 +50,7 @@ async def wait_on(
     """How the wait ended: the first task with news, or `timedOut` when the time is over. Raises Failure."""
     clock = runtime.clock
     deadline = clock.now() + timeout_s
+    patience = Patience(clock)
     shown = ""
 
     def tell(line: str) -> None:
@@ -50,12 +69,15 @@ async def wait_on(
         waited = await wait(runtime, asked, say=progress)
         slice_s = MAX_WAIT_S
         over = clock.now() >= deadline
-        if not waited.timed_out and (until == "any" or not _goes_on(waited)):
+        goes_on = _goes_on(waited, patience)
+        if not waited.timed_out and not goes_on:
+            return waited
+        if not waited.timed_out and until == "any" and waited.availability == "connected":
             return waited
         if until == "any":
             cursor = cursor or waited.cursor  # what happens between two waits is a change, too
         if over:
-            return msgspec.structs.replace(waited, timed_out=waited.timed_out or _goes_on(waited))
+            return msgspec.structs.replace(waited, timed_out=waited.timed_out or goes_on)
         if waited.availability != "connected" or waited.stale_seconds is not None:
             tell("Host: host_unreachable" if waited.availability == "connected" else f"Host: {waited.availability}")
         elif waited.timed_out:
@@ -64,12 +86,13 @@ async def wait_on(
             await clock.sleep(min(_AGAIN_S, max(0.0, deadline - clock.now())))
 
 
-def _goes_on(waited: Waited) -> bool:
+def _goes_on(waited: Waited, patience: Patience) -> bool:
     """Whether the wait ended only because the Host is away, or because its launch cannot be settled just now."""
     if waited.execution not in GOING_ON or waited.stage == "launch-failed":
         return False
-    code = waited.failure.code if waited.failure is not None else None
-    return not HOPELESS & {waited.availability, code} and code != "delivery_unknown"
+    code = None if waited.failure is None else waited.failure.code
+    away = waited.availability if waited.availability != "connected" else code
+    return not patience.is_over(away) and code not in (*HOPELESS - {away}, "delivery_unknown")
 
 
 async def follow(runtime: Runtime, task: str, *, say: Callable[[str], None] | None) -> TaskStatus:
@@ -77,11 +100,12 @@ async def follow(runtime: Runtime, task: str, *, say: Callable[[str], None] | No
 
     A Host that cannot be reached is waited for: the task may run on there. Interrupting ends the wait, not the task.
     """
+    patience = Patience(runtime.clock)
     while True:
         await wait_on(runtime, (TaskId(task),), say=say)
         status = await task_status(runtime, TaskId(task))
         settled = status.launch.confirmed or status.launch.stage == "launch-failed"
-        if settled and (status.execution not in GOING_ON or _cannot_go_on(status)):
+        if settled and (status.execution not in GOING_ON or _cannot_go_on(status, patience)):
             if say is not None:
                 say(status.execution if status.availability == "connected" else f"Host: {status.availability}")
             return status
@@ -89,8 +113,8 @@ async def follow(runtime: Runtime, task: str, *, say: Callable[[str], None] | No
         await runtime.clock.sleep(_AGAIN_S)
 
 
-def _cannot_go_on(status: TaskStatus) -> bool:
-    return status.launch.stage == "launch-failed" or status.availability in HOPELESS
+def _cannot_go_on(status: TaskStatus, patience: Patience) -> bool:
+    return status.launch.stage == "launch-failed" or patience.is_over(status.availability)
 
 
 async def rest_of(runtime: Runtime, task: str, rest: Rest) -> str:

@@ -12,7 +12,7 @@ from agentlink.app.conversation import NOTHING_YET, Conversation, read_conversat
 from agentlink.app.live import Listener, LiveTask, following
 from agentlink.app.look import find_task, settle_task
 from agentlink.app.runtime import Runtime
-from agentlink.cli.follow import HOPELESS
+from agentlink.cli.follow import Patience
 from agentlink.core.errors import Code, Failure
 from agentlink.core.ids import TaskId
 from agentlink.core.launch import machine
@@ -43,6 +43,7 @@ class Sight:
         """How often the Host came back."""
         self._runtime = runtime
         self._listener = listener
+        self._patience = Patience(runtime.clock)
         self._live: LiveTask | None = None
         self._conversation = NOTHING_YET
         self._changed = anyio.Event()
@@ -123,7 +124,7 @@ class Sight:
                 await self._look(view)
                 self._changed.set()
                 settle_at = clock.now() + _SETTLE_EVERY_S
-                if problem is not None and problem.code.value in HOPELESS:
+                if problem is not None and self._patience.is_over(problem.code.value):
                     self.availability = problem.code.value
                     return False
             if view.launch.state == machine.PROMPT_SENT or view.launch.failed:
@@ -148,7 +149,7 @@ class Sight:
         """Notes why nothing can be read; whether waiting does not mend it."""
         self.availability, self.problem = conversation.availability, conversation.failure
         self._changed.set()
-        return conversation.availability in HOPELESS
+        return self._patience.is_over(conversation.availability)
 
     async def _follow(self, conversation: Conversation) -> None:
         """Follows the task until nothing more can come."""

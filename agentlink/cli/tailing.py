@@ -15,7 +15,7 @@ from agentlink.core.host.timeline import FINISHED
 from agentlink.core.ids import TaskId
 from agentlink.core.supervision.digest import Digest
 
-_PASSING = frozenset({Code.HOST_UNREACHABLE, Code.BAD_HOST_REPLY, Code.HOST_ERROR})
+_PASSING = frozenset({Code.HOST_UNREACHABLE, Code.BAD_HOST_REPLY, Code.HOST_ERROR, Code.HOST_UNSUPPORTED})
 _AGAIN_S = 0.5
 _RESTING_S, _ANYWAY_S = 5.0, 60.0
 """A subagent at rest that is given work is not followed at once: its log is read anew this often, the others rarely."""

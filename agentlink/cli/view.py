@@ -7,7 +7,7 @@ import anyio
 from agentlink.app.answer import Resolved, answer_question, resolve_approval
 from agentlink.app.runtime import Runtime
 from agentlink.cli.ask import ask_approval, ask_questions, read_line
-from agentlink.cli.news import Emit, News
+from agentlink.cli.news import Emit, News, why_away
 from agentlink.cli.output import report_failure, say
 from agentlink.cli.pending_text import answers
 from agentlink.cli.sight import Sight, watching
@@ -67,8 +67,8 @@ def _name(item: Pending) -> tuple[str, str | None]:
 
 
 def _ended(sight: Sight) -> bool:
-    away = sight.lost_s is not None or not sight.known
-    return sight.over or (not away and sight.now().execution in FINISHED)
+    seen = sight.known and why_away(sight) is None
+    return sight.over or (seen and sight.now().execution in FINISHED)
 
 
 def _end(sight: Sight, news: News) -> bool:

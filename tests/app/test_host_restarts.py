@@ -1,7 +1,6 @@
 """Hosts that die, come back, or are somebody else's: facts are kept and nothing is launched again by itself."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -12,17 +11,11 @@ from anyio.to_thread import run_sync
 from agentlink.app.delegate import delegate
 from agentlink.app.runtime import open_runtime
 from agentlink.core.errors import Code, Failure
-from agentlink.lab import Lab, LabHost, lab
+from agentlink.lab import Lab, LabHost
 from tests.app.requests import asked, prompts_once_run, status_of
 from tests.requirements import requirement
 
 pytestmark = pytest.mark.host
-
-
-@pytest.fixture
-def own_lab() -> Iterator[Lab]:
-    with lab() as running:
-        yield running
 
 
 @pytest.fixture
@@ -95,6 +88,7 @@ async def test_another_host_on_the_same_address_is_recognised_and_nothing_is_los
         await stranger.aclose()
     finally:
         await run_sync(other.close)
+        await run_sync(own_lab.host.restart)
         await runtime.aclose()
 
 

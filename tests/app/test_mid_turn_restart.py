@@ -6,7 +6,7 @@ One story for each way to end it (SIGTERM, SIGKILL), told once; the tests look a
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,19 +27,13 @@ from agentlink.core.host.values import Event
 from agentlink.core.ids import TaskId
 from agentlink.core.supervision.cursor import decode
 from agentlink.core.supervision.interactions import Answer
-from agentlink.lab import Lab, lab
+from agentlink.lab import Lab
 from tests.app.supervised import Desk, asking, desk_at, escalating, until, with_child
 
 pytestmark = [pytest.mark.host, pytest.mark.timeout(120)]
 
 NAMES = ("slow", "approval", "question", "parent", "queued", "fresh")
 KEYED = FollowUp(prompt="[[slow: 20 keyed]]", request_key="k")
-
-
-@pytest.fixture(scope="module")
-def own_lab() -> Iterator[Lab]:
-    with lab() as running:
-        yield running
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """A task's conversation in bounded replies, from real Hosts: subagents, long messages, and Hosts that were killed."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+import secrets
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import anyio
@@ -16,7 +17,7 @@ from agentlink.core.host.values import TurnStarted
 from agentlink.core.ids import RequestId, TaskId
 from agentlink.core.supervision.cursor import anchor_of, decode
 from agentlink.core.supervision.digest import Digest
-from agentlink.lab import Lab, lab
+from agentlink.lab import Lab
 from tests.app.requests import asked, log_of
 from tests.app.tails import read_whole, whole_tail
 from tests.core.supervision.test_tail import joined
@@ -90,12 +91,6 @@ async def test_a_message_of_four_hundred_kilobytes_comes_back_unchanged(workspac
 
 
 @pytest.fixture
-def own_lab() -> Iterator[Lab]:
-    with lab() as running:
-        yield running
-
-
-@pytest.fixture
 async def own_runtime(own_lab: Lab, tmp_path: Path) -> AsyncIterator[Runtime]:
     runtime = open_runtime({"AGENTLINK_HOME": str(tmp_path / "home"), "AGENTLINK_HOST_URL": own_lab.host.launch_url})
     yield runtime
@@ -103,7 +98,7 @@ async def own_runtime(own_lab: Lab, tmp_path: Path) -> AsyncIterator[Runtime]:
 
 
 async def _begun(running: Lab, runtime: Runtime) -> tuple[TaskId, str]:
-    directory = running.host.workspace / "w"
+    directory = running.host.workspace / f"w-{secrets.token_hex(4)}"
     directory.mkdir()
     answer = await delegate(runtime, asked(directory, "warm"))
     await _until_quiet(runtime, TaskId(answer.task_id), 1)

@@ -323,10 +323,11 @@ def test_views_go_on_through_a_restart_and_tell_the_interruption(tasks: Tasks) -
         follower.says("== interrupted ==")
         assert follower.interrupt() == 130
     for view in (follower, watcher):
-        assert any("is away" in line for line in (*view.out, *view.err))
-        assert any("is back" in line for line in (*view.out, *view.err))
+        told = "\n".join((*view.out, *view.err))
+        assert "is away" in told
+        assert "is back" in told
         assert next(line for line in view.out if "1 ended" in line).endswith("interrupted")
     assert [line for line in follower.out if not line.startswith("--")] == [
         line for line in tasks("tail", task).out.decode().splitlines() if not line.startswith("--")
     ]
-    assert any("interrupted" in line for line in waiter.err)
+    assert "interrupted" in "\n".join(waiter.err)

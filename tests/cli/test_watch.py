@@ -151,14 +151,17 @@ def test_piped_it_is_one_plain_line_for_each_news(tasks: Tasks) -> None:
 
 
 def test_a_watch_as_json_is_one_object_a_line(tasks: Tasks) -> None:
-    task = tasks.new(with_child("[[slow: 1 child]]"))
-    done = tasks("watch", task, "--json")
-    news = [msgspec.json.decode(line) for line in done.out.splitlines()]
-    assert done.status == 0
+    place = tasks.place()
+    task = tasks.new(f"{until_go()} {with_child('[[say: from below]]')}", place=place)
+    with running(["watch", task, "--json"], env=tasks.env) as watcher:
+        watcher.says('"running"')
+        (place / "go").touch()
+        assert watcher.ends() == 0
+    news = [msgspec.json.decode(line) for line in watcher.out]
     assert [one["stage"] for one in news if one["news"] == "stage"][-1] == "prompt-sent"
-    assert news[-1]["news"] == "end"
-    assert news[-1]["execution"] == "turn_completed"
-    assert any(one["news"] == "event" and one["event"].get("session") for one in news)
+    assert (news[-1]["news"], news[-1]["execution"]) == ("end", "turn_completed")
+    below = [one["event"].get("text") for one in news if one["news"] == "event" and "session" in one["event"]]
+    assert "from below" in below
 
 
 def test_a_launch_that_another_process_drives_is_watched_stage_by_stage(tasks: Tasks) -> None:

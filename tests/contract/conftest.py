@@ -2,7 +2,7 @@
 
 import itertools
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from anyio.to_thread import run_sync
 from agentlink.app.ports import Host
 from agentlink.host.client import RemoteHost
 from agentlink.host.cookies import CookieFiles
-from agentlink.lab import Lab, lab
+from agentlink.lab import Lab
 from tests.fakes.sim_host import SimClock, SimHost, SimLink
 
 
@@ -78,12 +78,6 @@ class Real(Subject):
             return result
 
 
-@pytest.fixture(scope="session")
-def contract_lab() -> Iterator[Lab]:
-    with lab() as running:
-        yield running
-
-
 _numbers = itertools.count(1)
 
 
@@ -93,7 +87,7 @@ async def subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     if request.param == "simulated":
         yield Simulated(f"/workspace/{session}", session)
         return
-    running: Lab = request.getfixturevalue("contract_lab")
+    running: Lab = request.getfixturevalue("own_lab")
     cwd = running.host.workspace / session
     cwd.mkdir()
     host = RemoteHost(label="default", origin=running.host.origin, cookies=CookieFiles(tmp_path))

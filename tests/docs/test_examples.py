@@ -4,22 +4,20 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agentlink.lab import Lab, lab
+from agentlink.lab import Lab
 
 pytestmark = pytest.mark.host
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Lab]:
-    with lab() as started:
-        yield started
+@pytest.fixture
+def running(real_lab: Lab) -> Lab:
+    return real_lab
 
 
 def run(running: Lab, home: Path, *command: str, said: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -397,17 +398,10 @@ async def test_a_refused_login_is_renewed_once_with_the_launch_token(real_lab: L
             assert isinstance(await feed.next(), Attached)
 
 
-@pytest.fixture(scope="module")
-def own_lab() -> Iterator[Lab]:
-    """A Host that tests may freeze and kill."""
-    with lab() as running_lab:
-        yield running_lab
-
-
 @on_a_host
 async def test_a_frozen_host_is_noticed_and_taken_up_again(own_lab: Lab, home: Path) -> None:
     async with live(own_lab, home, QUICK) as (host, link):
-        (directory := own_lab.host.workspace / "frozen").mkdir()
+        (directory := own_lab.host.workspace / f"frozen-{secrets.token_hex(4)}").mkdir()
         session = await new_session(host, directory)
         async with link.follow(Address(session)) as feed:
             with anyio.fail_after(20):
@@ -425,7 +419,7 @@ async def test_a_frozen_host_is_noticed_and_taken_up_again(own_lab: Lab, home: P
 @on_a_host
 async def test_a_killed_host_that_comes_back_on_its_port_is_followed_again(own_lab: Lab, home: Path) -> None:
     async with live(own_lab, home, QUICK) as (host, link):
-        (directory := own_lab.host.workspace / "killed").mkdir()
+        (directory := own_lab.host.workspace / f"killed-{secrets.token_hex(4)}").mkdir()
         session = await new_session(host, directory)
         async with link.follow(Address(session)) as feed, link.offers() as offers:
             with anyio.fail_after(50):

@@ -4,15 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentlink.lab import Lab, LabModel, lab
+from agentlink.lab import Lab, LabModel
 from tests.lab.client import HostClient
 
 
 @pytest.fixture(scope="session")
-def running() -> Iterator[Lab]:
+def running(real_lab: Lab) -> Lab:
     """One Host and its model for all tests that do not stop them."""
-    with lab() as started:
-        yield started
+    return real_lab
 
 
 @pytest.fixture
