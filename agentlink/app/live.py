@@ -181,7 +181,9 @@ class LiveTask:
 
     def _meet(self, parent: str, child: ChildRef, *, at_work: bool) -> None:
         if child.session not in self._sessions:
-            self._sessions[child.session] = _Session(parent, child, None)
+            one = self._sessions[child.session] = _Session(parent, child, None)
+            # Until it has been read it counts as at work: its parent may end its turn before that.
+            one.timeline = Timeline(in_turn=True, last_ms=child.created_ms)
         if at_work:
             self._follow(child.session)
 
@@ -192,14 +194,17 @@ class LiveTask:
             await self._begin_from_history(session, one)
             return
         missed = await self._missed(session, one, snapshot, timeline)
-        one.timeline = timeline
+        before, one.timeline = one.timeline, timeline
         for event in missed:
             self._tell(session, one, event)
         one.last = snapshot.events[-1] if snapshot.events else one.last
         for child in timeline.children:
             known = child.session in self._sessions
-            self._meet(session, child, at_work=False)
-            if not known:
+            # One that was made since the last look is followed as if its start had been seen: a listener has not had
+            # any of its events.
+            born = not known and (before is None or child.created_ms >= before.last_ms)
+            self._meet(session, child, at_work=born)
+            if not known and not born:
                 self._group.start_soon(self._look_at_child, child.session)
 
     async def _begin_from_history(self, session: str, one: _Session) -> None:
@@ -249,7 +254,10 @@ class LiveTask:
         """Reads a subagent that was met in a snapshot; follows it when it is at work."""
         one = self._sessions[session]
         read = await self._read(session, one)
-        if read is None or one.followed:
+        if one.followed:
+            return
+        if read is None:
+            self._follow(session)  # its stream tells of it as soon as it can be read
             return
         one.timeline, one.last = read.timeline, read.last
         if read.timeline.in_turn or read.timeline.waiting:

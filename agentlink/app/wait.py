@@ -283,14 +283,26 @@ class _TaskWait:
                 while True:
                     with anyio.move_on_after(_LOOK_AGAIN_S):
                         await live.changed()
-                    now = live.now()
-                    self._conversation, self._lost_since = live.conversation(), live.lost_since
-                    if self._decided(now) or (self._until == "any" and (live.news or _differs(before, now))):
-                        return _Outcome(view, self._conversation)
+                    self._lost_since = live.lost_since
+                    seen = await self._exact(view, live.conversation())
+                    if seen is not None:
+                        self._conversation, now = seen, seen.now()
+                        if self._decided(now) or (self._until == "any" and (live.news or _differs(before, now))):
+                            return _Outcome(view, seen)
                     if live.lost_since is not None and runtime.clock.now() - live.lost_since >= LOST_AFTER_S:
                         return None
             finally:
                 self._live = None
+
+    async def _exact(self, view: TaskView, live: Conversation) -> Conversation | None:
+        """What the streams tell; the end of a task with subagents only as a reading shows it, None when there is none.
+
+        A stream may tell late that a subagent has begun to work, again or for the first time.
+        """
+        if not live.descendants or not self._decided(live.now()):
+            return live
+        conversation = await self._read(view)
+        return None if conversation.root is None else conversation
 
     def _decided(self, now: TaskNow) -> bool:
         return now.execution not in GOING_ON

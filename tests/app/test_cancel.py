@@ -188,6 +188,7 @@ async def test_a_cancel_needs_no_claim_and_a_task_without_a_prompt_has_nothing_t
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(300)
 async def test_many_cancels_at_every_moment_of_a_turn_end_as_canceled_or_completed(desk: Desk) -> None:
     for number in range(40):
         task = await desk.task("[[slow: 0.3 one two three]]", preset="minimal")

@@ -276,6 +276,7 @@ async def test_two_who_answer_at_once_both_hear_what_the_log_says(desk: Desk, pe
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(300)
 async def test_many_races_for_an_answer_all_end_as_the_log_says(desk: Desk, person: Person) -> None:
     for _ in range(20):
         for ours, theirs in RACES:

@@ -14,6 +14,7 @@ from agentlink.app.cancel import cancel
 from agentlink.app.delegate import DelegateRequest, delegate
 from agentlink.app.followup import FollowUp, follow_up
 from agentlink.app.listing import list_tasks
+from agentlink.app.live import LiveTask
 from agentlink.app.runtime import open_runtime
 from agentlink.app.status import task_status
 from agentlink.app.tail import tail
@@ -22,7 +23,7 @@ from agentlink.core.errors import Code
 from agentlink.core.host.values import CreatedSession
 from agentlink.core.ids import SessionId, TaskId
 from agentlink.lab import Lab
-from tests.app.supervised import Desk, asking, desk_at, refused, with_child
+from tests.app.supervised import Desk, asking, desk_at, refused, tool, with_child
 
 pytestmark = pytest.mark.host
 
@@ -77,6 +78,7 @@ async def test_f03b_an_end_right_before_or_right_after_the_wait_begins_is_never_
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(300)
 async def test_f03b_of_many_waits_none_misses_its_end(desk: Desk) -> None:
     for number in range(150):
         task = await desk.task(f"[[slow: {number % 10 * 0.03} end {number}]]", preset="minimal")
@@ -245,3 +247,22 @@ async def test_the_status_of_a_task_never_says_done_before_the_last_turn_of_its_
     assert (waited.final_message or "").startswith("Done: Background subagent")
     assert ("children_running", 1) in seen
     assert {execution for execution, _ in seen} <= {"running", "queued", "children_running", "turn_completed"}
+
+
+async def test_a_subagent_whose_stream_is_late_is_not_taken_for_one_at_rest(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = LiveTask._pump
+
+    async def late_for_subagents(live: LiveTask, session: str) -> None:
+        if not session.startswith("session-"):
+            await anyio.sleep(1)
+        await original(live, session)
+
+    monkeypatch.setattr(LiveTask, "_pump", late_for_subagents)
+    work = tool("bash", command="sleep 0.3", description="d")
+    task = await desk.task(work + with_child("[[slow: 0.8 child one two]]"))
+    waited = await desk.wait(task)
+    assert (waited.timed_out, waited.execution) == (False, "turn_completed")
+    assert await desk.turn_ends(task) == ["completed", "completed"]
+    assert (waited.final_message or "").startswith("Done: Background subagent")
