@@ -131,10 +131,8 @@ REQUIREMENTS: dict[str, Requirement] = {
 PARTLY = {
     "FR-01": "Schema, parser and guidance are one vocabulary; no caller's own program is run.",
     "FR-11": "Health, proposals, diff and apply. Reading a plugin's documentation is left to whoever proposes.",
-    "FR-13": "Status, release and closing. Wait, tail, follow-up, answers and cancel come in a later version.",
     "NFR-02": "Tests hold that the router does no I/O; its time is measured in routing-acceptance.md.",
     "AC-18": "The claim is decided before the session is made, so a conflict leaves none. At a recovery: not tested.",
-    "AC-25": "Status. Wait, tail, follow-up, answers and cancel come in a later version.",
 }
 """Ids that tests hold in part: what they leave out."""
 

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 from agentlink.app.conversation import Conversation, SessionRead, read_session
 from agentlink.app.ports import Link
 from agentlink.app.runtime import Runtime
-from agentlink.core.host.faults import HostFault
+from agentlink.core.host.faults import HostFault, Refused
 from agentlink.core.host.timeline import Gap, Timeline, fold, timeline_at
 from agentlink.core.host.values import (
     Address,
@@ -235,8 +235,11 @@ class LiveTask:
         while first > last.seq + 1:
             # A hole that cannot be read now must not be passed over: the listener would miss it for good.
             page = await self._page(session, one, before=first, through=timeline.last_seq)
+            if not page:
+                self._listener.on_rewound(session, first)
+                break
             events = [event for event in page if event.seq > last.seq] + events
-            first = page[0].seq if page else 0
+            first = page[0].seq
         return events
 
     async def _page(self, session: str, one: _Session, *, before: int, through: int) -> tuple[Event, ...]:
@@ -245,6 +248,8 @@ class LiveTask:
                 page = await self._runtime.host.page(
                     session, through=through, before=before, messages=_HOLE_MESSAGES, parent=one.parent
                 )
+            except Refused:
+                return ()  # it will not be told: the listener hears that it is told anew from the snapshot on
             except HostFault:
                 await self._runtime.clock.sleep(0.2)
             else:

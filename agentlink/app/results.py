@@ -1,5 +1,6 @@
 """What the use cases answer, in the form that MCP and the command line print: camelCase, absent rather than null."""
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -8,6 +9,7 @@ from agentlink.core.host.timeline import Execution
 from agentlink.core.launch.claims import CLAIM_NOTICE
 from agentlink.core.launch.history import RouteRecord
 from agentlink.core.launch.state import Launch
+from agentlink.core.launch.writes import Write
 from agentlink.core.supervision.interactions import Pending
 
 
@@ -137,6 +139,8 @@ class TaskStatus(Result, frozen=True, kw_only=True):
     final_message_missing: str | None = None
     error_code: str | None = None
     open_writes: tuple[OpenWrite, ...] = ()
+    undelivered: tuple[OpenWrite, ...] = ()
+    """Follow-ups that will not run, since the last one that reached the agent."""
     cursor: str | None = None
     failure: FailureInfo | None = None
     warnings: tuple[str, ...] = ()
@@ -205,6 +209,10 @@ class HostStatus(Result, frozen=True, kw_only=True):
     link: LinkInfo | None = None
     failure: FailureInfo | None = None
     details: dict[str, Any] | None = None
+
+
+def told_writes(writes: Iterable[Write]) -> tuple[OpenWrite, ...]:
+    return tuple(OpenWrite(request_id=one.request, kind=one.kind, outcome=one.outcome) for one in writes)
 
 
 def claim_info(launch: Launch) -> ClaimInfo:

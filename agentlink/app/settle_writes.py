@@ -61,6 +61,9 @@ async def outcome_in_history(
     Takes up to QUIET_S seconds when only time can tell that nothing is on its way any more.
     """
     seen = await _look(runtime, launch, write)
+    if write.outcome == "receipt":
+        # The Host has answered: nothing of this call can be on its way any more.
+        return write_outcome(write, replace(seen, nothing_underway=True))
     outcome = write_outcome(write, seen)
     if outcome is not None or write_outcome(write, replace(seen, nothing_underway=True)) is None:
         return outcome

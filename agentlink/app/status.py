@@ -2,7 +2,7 @@
 
 from agentlink.app.conversation import NOTHING_YET, Conversation, availability_of, read_conversation
 from agentlink.app.look import find_task, settle_task
-from agentlink.app.results import FailureInfo, LaunchDetail, OpenWrite, PathStage, Rest, TaskStatus, claim_info
+from agentlink.app.results import FailureInfo, LaunchDetail, PathStage, Rest, TaskStatus, claim_info, told_writes
 from agentlink.app.runtime import Runtime
 from agentlink.app.settle_writes import settle_writes
 from agentlink.core.errors import NEXT, Code, Failure
@@ -68,9 +68,8 @@ def status_of(
         final_message_rest=rest,
         final_message_missing=missing,
         error_code=now.error_code,
-        open_writes=tuple(
-            OpenWrite(request_id=write.request, kind=write.kind, outcome=write.outcome) for write in launch.writes.open
-        ),
+        open_writes=told_writes(launch.writes.open),
+        undelivered=told_writes(launch.writes.undelivered),
         cursor=cursor_now(task, conversation),
         failure=failure_info(launch, conversation.failure or problem),
         warnings=_warnings(conversation),

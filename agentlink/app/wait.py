@@ -5,12 +5,14 @@ from typing import Literal
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from agentlink.app.conversation import NOTHING_YET, Conversation, availability_of, read_conversation
 from agentlink.app.live import LiveTask, following
 from agentlink.app.look import find_task, settle_task
-from agentlink.app.results import ClaimInfo, FailureInfo, Rest, Result, claim_info
+from agentlink.app.results import ClaimInfo, FailureInfo, OpenWrite, Rest, Result, claim_info, told_writes
 from agentlink.app.runtime import Runtime
+from agentlink.app.settle_writes import settle_writes
 from agentlink.app.status import cursor_now, failure_info, final_part
 from agentlink.app.tail import anything_since
 from agentlink.core.errors import Code, Failure
@@ -18,6 +20,7 @@ from agentlink.core.host.timeline import Execution
 from agentlink.core.ids import TaskId
 from agentlink.core.launch import machine
 from agentlink.core.launch.history import TaskView
+from agentlink.core.launch.state import Launch
 from agentlink.core.supervision.interactions import Pending, shown
 from agentlink.core.supervision.status import GOING_ON, TaskNow
 
@@ -29,7 +32,9 @@ LOST_AFTER_S = 5.0
 _LOOK_AGAIN_S = 1.0
 _LAUNCH_POLL_S = 0.1
 _PROGRESS_S = 5.0
-_PASSING = frozenset({Code.HOST_UNREACHABLE.value, Code.BAD_HOST_REPLY.value, Code.HOST_ERROR.value})
+_PASSING = frozenset(
+    code.value for code in (Code.HOST_UNREACHABLE, Code.BAD_HOST_REPLY, Code.HOST_ERROR, Code.HOST_UNSUPPORTED)
+)
 """What a Host that restarts answers for a moment."""
 
 Until = Literal["settled", "any"]
@@ -62,6 +67,8 @@ class Waited(Result, frozen=True, kw_only=True):
     final_message_rest: Rest | None = None
     final_message_missing: str | None = None
     error_code: str | None = None
+    open_writes: tuple[OpenWrite, ...] = ()
+    undelivered: tuple[OpenWrite, ...] = ()
     cursor: str | None = None
     stale_seconds: float | None = None
     """How long the live connection has been down, when it is."""
@@ -124,12 +131,21 @@ async def wait(runtime: Runtime, asked: WaitRequest, *, say: Say | None = None) 
     if first is None:
         # There was no time to wait at all, or it ran out just as something came.
         first = next((n for n, outcome in enumerate(outcomes) if outcome.is_news), None)
+    shown = outcomes[first or 0]
     return _waited(
-        outcomes[first or 0],
+        shown if first is None else await _with_writes_settled(runtime, shown),
         timed_out=first is None,
         clamped_to=MAX_WAIT_S if asked.timeout_s > MAX_WAIT_S else None,
         tasks=() if len(waits) == 1 else tuple(TaskNews(task_id=o.view.task, execution=o.execution) for o in outcomes),
     )
+
+
+async def _with_writes_settled(runtime: Runtime, outcome: "_Outcome") -> "_Outcome":
+    """A task that is done may be done because a follow-up will never run: the history says so by now."""
+    with anyio.move_on_after(LOST_AFTER_S):
+        view = await settle_writes(runtime, await find_task(runtime, outcome.view.task))
+        return replace(outcome, view=view)
+    return outcome
 
 
 async def _outcomes(waits: Sequence["_TaskWait"]) -> list["_Outcome"]:
@@ -145,10 +161,11 @@ async def _outcomes(waits: Sequence["_TaskWait"]) -> list["_Outcome"]:
     async with anyio.create_task_group() as group:
         for one in waits:
             group.start_soon(look, one)
-    for one in waits:
-        if one.error is not None:
-            raise one.error
-    return [found[one.task] for one in waits]
+    error = next((one.error for one in waits if one.error is not None), None)
+    if error is not None and not any(one.done for one in waits):
+        raise error
+    unread = Conversation(availability="unknown")
+    return [found.get(one.task) or _Outcome(TaskView(one.task, Launch(), 0), unread) for one in waits]
 
 
 def _check(asked: WaitRequest) -> None:
@@ -340,6 +357,8 @@ def _waited(outcome: _Outcome, *, timed_out: bool, clamped_to: float | None, tas
         final_message_rest=rest,
         final_message_missing=now.final_missing,
         error_code=now.error_code,
+        open_writes=told_writes(launch.writes.open),
+        undelivered=told_writes(launch.writes.undelivered),
         cursor=cursor_now(view.task, conversation),
         stale_seconds=outcome.stale_s,
         clamped_to=clamped_to,

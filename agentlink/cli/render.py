@@ -120,6 +120,8 @@ def _at_work(status: TaskStatus) -> list[tuple[str, str | Text]]:
     rows += [("subagent", f"{session} at work") for session in status.children_running]
     for write in status.open_writes:
         rows.append(("open write", f"{write.kind} {write.request_id}: {write.outcome or 'outcome not known yet'}"))
+    for write in status.undelivered:
+        rows.append(("not run", _text(f"{write.kind} {write.request_id}: {write.outcome}", style="red")))
     if status.error_code is not None:
         rows.append(("error", status.error_code))
     rows += [("warning", warning) for warning in status.warnings]

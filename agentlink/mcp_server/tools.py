@@ -120,7 +120,13 @@ async def _delegate(runtime: Runtime, args: DelegateArgs, say: Say) -> msgspec.S
     if args.wait_seconds is UNSET:
         return delegated
     wanted = WaitRequest(tasks=(TaskId(delegated.task_id),), timeout_s=args.wait_seconds)
-    return replace(delegated, waited=await wait(runtime, wanted, say=say))
+    try:
+        return replace(delegated, waited=await wait(runtime, wanted, say=say))
+    except Failure as failure:
+        # The task is delegated all the same, and the caller must not miss that.
+        return replace(
+            delegated, warnings=(*delegated.warnings, f"not waited: {failure.code.value}: {failure.message}")
+        )
 
 
 async def _status(runtime: Runtime, args: StatusArgs, _say: Say) -> msgspec.Struct:

@@ -102,6 +102,30 @@ def test_a_request_key_names_the_latest_follow_up_that_used_it() -> None:
     assert known.took_effect
 
 
+def followed_up(number: int, outcome: Any) -> list[TaskLineFact]:
+    intent = WriteIntended(kind="followup-queue", request=f"t.1.{number}")
+    return [intent, settled("receipt", intent.request), settled(outcome, intent.request)]
+
+
+def test_a_follow_up_that_will_not_run_is_told_until_a_later_one_reached_the_agent() -> None:
+    launch = fold([*PROMPTED, *followed_up(1, "lost"), *followed_up(2, "discarded")])
+    assert [(w.request, w.outcome) for w in launch.writes.undelivered] == [("t.1.1", "lost"), ("t.1.2", "discarded")]
+    assert fold(followed_up(3, "history"), launch).writes.undelivered == ()
+
+
+def test_an_earlier_follow_up_that_arrived_says_nothing_of_a_later_one_that_did_not() -> None:
+    first, second = followed_up(1, "history"), followed_up(2, "lost")
+    launch = fold([*PROMPTED, *first[:2], *second, first[2]])
+    assert [w.request for w in launch.writes.undelivered] == ["t.1.2"]
+
+
+def test_what_its_sender_was_told_of_is_no_news() -> None:
+    intent = WriteIntended(kind="followup-steer", request="t.1.1")
+    assert fold([*PROMPTED, intent, settled("refused")]).writes.undelivered == ()
+    cancel = WriteIntended(kind="cancel-all", request="t.1.1")
+    assert fold([*PROMPTED, cancel, settled("unknown")]).writes.undelivered == ()
+
+
 SEEN = st.builds(
     Seen,
     session_exists=st.booleans(),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agentlink.app.status import task_status
 from tests.sim.crash import Plan
 from tests.sim.test_crash_sweep import EVENTS, directory
 from tests.sim.world import World
@@ -75,6 +76,23 @@ async def test_a_follow_up_whose_answer_is_lost_is_settled_from_the_history(dire
 async def test_a_follow_up_on_a_full_disk_is_never_sent_without_its_intent(directory: Path) -> None:
     totals = await sweep(directory, events=("nothing",), delays=(0.0,), act="disk")
     assert totals["journal_unwritable"] > 0
+
+
+async def test_a_follow_up_that_died_with_its_host_is_told_by_the_next_status(directory: Path) -> None:
+    world = await prompted(directory)
+    answer = await world.follow_up(Plan())
+    world.host.kill()
+    world.host.restart()
+    runtime = world.runtime()
+    (view,) = await world.views(runtime)
+    began = world.clock.now()
+    status = await task_status(runtime, view.task)
+    assert [(one.request_id, one.outcome) for one in status.undelivered] == [(answer.request_id, "lost")]
+    assert status.execution == "turn_completed"  # the turn before it, which is why it has to be said
+    assert world.clock.now() - began < 1, "the Host had answered: there is nothing to wait for"
+    await world.follow_up(Plan())
+    world.clock.advance(5)
+    assert (await task_status(world.runtime(), view.task)).undelivered == ()
 
 
 @pytest.mark.soak

@@ -10,6 +10,9 @@ from msgspec.structs import replace
 from agentlink.core.facts.work import WriteIntended, WriteKind, WriteOutcome, WriteSettled
 
 FOLLOWUPS: frozenset[WriteKind] = frozenset({"followup-queue", "followup-steer"})
+NEVER_RAN: frozenset[WriteOutcome] = frozenset({"lost", "discarded", "consumed", "absent", "unknown"})
+"""How a follow-up may end that its sender believes in: nobody was told when it was sent."""
+MOST_UNDELIVERED = 10
 
 
 class Write(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +20,7 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: WriteKind
     request: str
+    number: int = 0
     target: str | None = None
     key: str | None = None
     input: str | None = None
@@ -39,6 +43,8 @@ class Writes(msgspec.Struct, frozen=True):
     count: int = 0
     open: tuple[Write, ...] = ()
     keyed: tuple[Write, ...] = ()
+    undelivered: tuple[Write, ...] = ()
+    """Follow-ups that will not run, or that nobody can tell of, since the last one that reached the agent."""
 
     def under(self, key: str) -> Write | None:
         """The latest write under this request-key digest."""
@@ -57,8 +63,11 @@ def intend(writes: Writes, fact: WriteIntended) -> Writes:
     """The writes after one more intent. Raises IllegalWrite."""
     if writes.find(fact.request) is not None:
         raise IllegalWrite(fact.request)
-    write = Write(kind=fact.kind, request=fact.request, target=fact.target, key=fact.key, input=fact.input)
-    return Writes(writes.count + 1, (*writes.open, write), _with_key(writes.keyed, write))
+    number = writes.count + 1
+    write = Write(
+        kind=fact.kind, request=fact.request, number=number, target=fact.target, key=fact.key, input=fact.input
+    )
+    return Writes(number, (*writes.open, write), _with_key(writes.keyed, write), writes.undelivered)
 
 
 def settle(writes: Writes, fact: WriteSettled) -> Writes:
@@ -69,7 +78,16 @@ def settle(writes: Writes, fact: WriteSettled) -> Writes:
     write = replace(before, outcome=fact.outcome, host_code=fact.host_code)
     rest = tuple(w for w in writes.open if w.request != fact.request)
     keyed = tuple(write if w.request == fact.request else w for w in writes.keyed)
-    return Writes(writes.count, (*rest, write) if write.is_open else rest, keyed)
+    still_open = (*rest, write) if write.is_open else rest
+    return Writes(writes.count, still_open, keyed, _undelivered(writes.undelivered, write))
+
+
+def _undelivered(before: tuple[Write, ...], write: Write) -> tuple[Write, ...]:
+    if write.kind not in FOLLOWUPS:
+        return before
+    if write.outcome == "history":
+        return tuple(other for other in before if other.number > write.number)
+    return (*before, write)[-MOST_UNDELIVERED:] if write.outcome in NEVER_RAN else before
 
 
 def _with_key(keyed: tuple[Write, ...], write: Write) -> tuple[Write, ...]:
