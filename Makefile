@@ -13,6 +13,7 @@ test: $(READY)
 
 soak: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m soak
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2 --dist worksteal -q tests/core tests/wire tests/journal
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -3,8 +3,9 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -55,7 +56,15 @@ async def _settled(runtime: Runtime, task: str) -> TaskStatus:
             await anyio.sleep(0.1)
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+OFTEN = ("line:2", "after:create_session", "line:5", "after:send_prompt")
+"""The moments whose outcomes differ; the others run with the soak tests, and all of them in simulation."""
+
+
+def moments(names: Iterable[str]) -> list[Any]:
+    return [name if name in OFTEN else pytest.param(name, marks=pytest.mark.soak) for name in names]
+
+
+@pytest.mark.parametrize("moment", moments(MOMENTS))
 @requirement("FR-12", "AC-26")
 async def test_a_killed_launch_is_settled_truthfully_by_the_next_process(
     moment: str,
@@ -98,7 +107,7 @@ async def _release(runtime: Runtime, task: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "moment", ["line:2", "line:3", "line:5", "after:create_session", "after:send_prompt", "line:6"]
+    "moment", moments(["line:2", "line:3", "line:5", "after:create_session", "after:send_prompt", "line:6"])
 )
 async def test_the_same_request_key_after_a_kill_finishes_the_launch_exactly_once(
     moment: str, host_lab: Lab, environment: dict[str, str], new_runtime: Callable[[], Runtime], workspace: Path

@@ -21,6 +21,12 @@ SLEEPS = '[[tool: bash {"command":"sleep 0.3","description":"d"}]] '
 
 
 @pytest.fixture
+def host_lab(own_lab: Lab) -> Lab:
+    """A model that is selected becomes the Host's default, in the file that tests of the shared Host change."""
+    return own_lab
+
+
+@pytest.fixture
 async def desk(host_lab: Lab, environment: dict[str, str]) -> AsyncIterator[Desk]:
     async with desk_at(host_lab, environment) as one:
         yield one

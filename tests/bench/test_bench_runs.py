@@ -37,6 +37,7 @@ def test_quick_runs_of_supervision_compare_with_the_host_alone(name: str) -> Non
     assert all(row["ours"] == 0 for row in rows if row["unit"] == "events")  # nothing missed, nothing twice
 
 
+@pytest.mark.soak
 def test_quick_run_prints_one_table_without_any_path_of_this_machine() -> None:
     shown = bench("list", "--quick")
     assert "| list " in shown

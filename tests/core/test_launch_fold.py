@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentlink.core.facts.base import fact_type
@@ -116,6 +116,7 @@ def test_a_settled_launch_is_failed_or_confirmed_and_a_claim_never_outlives_a_fa
     assert launch.unprompted == (launch.failed and launch.session is not None and not launch.abandoned)
 
 
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(launches(where=lambda launch: launch.confirmed))
 def test_only_claims_and_later_writes_follow_a_confirmed_prompt(launch: Launch) -> None:
     assert set(legal_kinds(launch)) <= set(get_args(TaskFact))
