@@ -119,15 +119,13 @@ class OpenWrite(Result, frozen=True, kw_only=True):
     outcome: str | None
 
 
-class TaskStatus(Result, frozen=True, kw_only=True):
-    """One task: its launch replayed from the journal, its conversation read from the Host."""
+class TaskState(Result, frozen=True, kw_only=True):
+    """What a task does and waits for, as the Host says it at that moment."""
 
     task_id: str
     session_id: str | None = None
     availability: str
     execution: Execution
-    launch: LaunchDetail
-    claim: ClaimInfo
     queued: int = 0
     parked: int = 0
     """Prompts that wait and will not run before another prompt comes."""
@@ -142,7 +140,14 @@ class TaskStatus(Result, frozen=True, kw_only=True):
     undelivered: tuple[OpenWrite, ...] = ()
     """Follow-ups that will not run, since the last one that reached the agent."""
     cursor: str | None = None
+    claim: ClaimInfo
     failure: FailureInfo | None = None
+
+
+class TaskStatus(TaskState, frozen=True, kw_only=True):
+    """One task: its launch replayed from the journal, its conversation read from the Host."""
+
+    launch: LaunchDetail
     warnings: tuple[str, ...] = ()
 
 

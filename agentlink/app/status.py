@@ -1,5 +1,7 @@
 """One task's status: the launch replayed from the journal, the conversation read from the Host at this moment."""
 
+from typing import Any
+
 from agentlink.app.conversation import NOTHING_YET, Conversation, availability_of, read_conversation
 from agentlink.app.look import find_task, settle_task
 from agentlink.app.results import FailureInfo, LaunchDetail, PathStage, Rest, TaskStatus, claim_info, told_writes
@@ -36,19 +38,9 @@ def status_of(
 
     Another process may have appended since the task was looked at: the story told is that of the lines read last.
     """
-    launch, now = replay(history), conversation.now()
-    availability = conversation.availability
-    if conversation is NOTHING_YET:
-        availability = "connected" if problem is None else availability_of(problem)
-    missing = now.final_missing
-    if missing == now.execution and availability != "connected":
-        missing = availability
-    text, rest = final_part(conversation)
+    launch = replay(history)
     return TaskStatus(
-        task_id=task,
-        session_id=launch.session,
-        availability=availability,
-        execution=now.execution,
+        **state_of(task, launch, conversation, problem),
         launch=LaunchDetail(
             stage=launch.state,
             prompt_sent=launch.prompt_sent,
@@ -58,22 +50,40 @@ def status_of(
             path=tuple(PathStage(stage=s.state, at=s.at, attempt=s.attempt) for s in _moves(history)),
             record=route_record(history),
         ),
-        claim=claim_info(launch),
-        queued=now.queued,
-        parked=now.parked,
-        pending=shown(now.pending),
-        children_running=tuple(child.session for child in now.running_children),
-        tool=now.tool,
-        final_message=text,
-        final_message_rest=rest,
-        final_message_missing=missing,
-        error_code=now.error_code,
-        open_writes=told_writes(launch.writes.open),
-        undelivered=told_writes(launch.writes.undelivered),
-        cursor=cursor_now(task, conversation),
-        failure=failure_info(launch, conversation.failure or problem),
         warnings=_warnings(conversation),
     )
+
+
+def state_of(task: str, launch: Launch, conversation: Conversation, problem: Failure | None) -> dict[str, Any]:
+    """The fields of a TaskState: what every surface tells of a conversation, in the same words."""
+    now = conversation.now()
+    availability = conversation.availability
+    if conversation is NOTHING_YET:
+        availability = "connected" if problem is None else availability_of(problem)
+    missing = now.final_missing
+    if missing == now.execution and availability != "connected":
+        missing = availability
+    text, rest = final_part(conversation)
+    return {
+        "task_id": task,
+        "session_id": launch.session,
+        "availability": availability,
+        "execution": now.execution,
+        "queued": now.queued,
+        "parked": now.parked,
+        "pending": shown(now.pending),
+        "children_running": tuple(child.session for child in now.running_children),
+        "tool": now.tool,
+        "final_message": text,
+        "final_message_rest": rest,
+        "final_message_missing": missing,
+        "error_code": now.error_code,
+        "open_writes": told_writes(launch.writes.open),
+        "undelivered": told_writes(launch.writes.undelivered),
+        "cursor": cursor_now(task, conversation),
+        "claim": claim_info(launch),
+        "failure": failure_info(launch, conversation.failure or problem),
+    }
 
 
 def final_part(conversation: Conversation) -> tuple[str | None, Rest | None]:

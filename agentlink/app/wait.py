@@ -7,13 +7,13 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from agentlink.app.conversation import NOTHING_YET, Conversation, availability_of, read_conversation
+from agentlink.app.conversation import NOTHING_YET, Conversation, read_conversation
 from agentlink.app.live import LiveTask, following
 from agentlink.app.look import find_task, settle_task
-from agentlink.app.results import ClaimInfo, FailureInfo, OpenWrite, Rest, Result, claim_info, told_writes
+from agentlink.app.results import Result, TaskState
 from agentlink.app.runtime import Runtime
 from agentlink.app.settle_writes import settle_writes
-from agentlink.app.status import cursor_now, failure_info, final_part
+from agentlink.app.status import state_of
 from agentlink.app.tail import anything_since
 from agentlink.core.errors import Code, Failure
 from agentlink.core.host.timeline import Execution
@@ -21,7 +21,6 @@ from agentlink.core.ids import TaskId
 from agentlink.core.launch import machine
 from agentlink.core.launch.history import TaskView
 from agentlink.core.launch.state import Launch
-from agentlink.core.supervision.interactions import Pending, shown
 from agentlink.core.supervision.status import GOING_ON, TaskNow
 
 MAX_WAIT_S = 45.0
@@ -49,33 +48,15 @@ class TaskNews(Result, frozen=True, kw_only=True):
     execution: Execution
 
 
-class Waited(Result, frozen=True, kw_only=True):
+class Waited(TaskState, frozen=True, kw_only=True):
     """How a wait ended: the task with news, or with `timedOut` the first one, which runs on."""
 
-    task_id: str
-    session_id: str | None = None
     timed_out: bool = False
-    availability: str
-    execution: Execution
     stage: str
-    queued: int = 0
-    parked: int = 0
-    pending: tuple[Pending, ...] = ()
-    children_running: tuple[str, ...] = ()
-    tool: str | None = None
-    final_message: str | None = None
-    final_message_rest: Rest | None = None
-    final_message_missing: str | None = None
-    error_code: str | None = None
-    open_writes: tuple[OpenWrite, ...] = ()
-    undelivered: tuple[OpenWrite, ...] = ()
-    cursor: str | None = None
     stale_seconds: float | None = None
     """How long the live connection has been down, when it is."""
     clamped_to: float | None = None
     """The seconds that the wait was cut to, when more were asked."""
-    claim: ClaimInfo
-    failure: FailureInfo | None = None
     tasks: tuple[TaskNews, ...] = ()
 
 
@@ -335,34 +316,11 @@ def _differs(before: TaskNow, now: TaskNow) -> bool:
 
 
 def _waited(outcome: _Outcome, *, timed_out: bool, clamped_to: float | None, tasks: tuple[TaskNews, ...]) -> Waited:
-    view, conversation = outcome.view, outcome.conversation
-    now, launch = conversation.now(), view.launch
-    text, rest = final_part(conversation)
-    availability = conversation.availability
-    if conversation is NOTHING_YET:
-        availability = "connected" if outcome.problem is None else availability_of(outcome.problem)
     return Waited(
-        task_id=view.task,
-        session_id=launch.session,
+        **state_of(outcome.view.task, outcome.view.launch, outcome.conversation, outcome.problem),
         timed_out=timed_out,
-        availability=availability,
-        execution=now.execution,
-        stage=launch.state,
-        queued=now.queued,
-        parked=now.parked,
-        pending=shown(now.pending),
-        children_running=tuple(child.session for child in now.running_children),
-        tool=now.tool,
-        final_message=text,
-        final_message_rest=rest,
-        final_message_missing=now.final_missing,
-        error_code=now.error_code,
-        open_writes=told_writes(launch.writes.open),
-        undelivered=told_writes(launch.writes.undelivered),
-        cursor=cursor_now(view.task, conversation),
+        stage=outcome.view.launch.state,
         stale_seconds=outcome.stale_s,
         clamped_to=clamped_to,
-        claim=claim_info(launch),
-        failure=failure_info(launch, conversation.failure or outcome.problem),
         tasks=tasks,
     )
