@@ -21,7 +21,6 @@ from agentlink.app.writing import Writing, located_at, prompted, writing
 from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.work import WriteKind
 from agentlink.core.host.faults import HostFault
-from agentlink.core.host.timeline import QUESTION_TOOL
 from agentlink.core.host.values import (
     ApprovalAsked,
     ApprovalDecided,
@@ -47,6 +46,7 @@ from agentlink.core.supervision.interactions import (
     Question,
     checked_answers,
     offers_for,
+    question_id,
     questions_in_offer,
     request_id_of,
     says_the_same,
@@ -117,6 +117,11 @@ def _checked(
         raise located_at(Failure(Code.BAD_ANSWER, message, details=details), task, launch) from None
 
 
+async def pending_item(runtime: Runtime, task: TaskId, request_id: str, kind: str) -> Pending:
+    """The item that waits for a person, whole: what is shown before a decision must hide nothing. Raises Failure."""
+    return (await _pending(runtime, task, request_id, kind, None))[1]
+
+
 async def _pending(
     runtime: Runtime, task: TaskId, request_id: str, kind: str, since_cursor: str | None
 ) -> tuple[Launch, Pending]:
@@ -156,16 +161,16 @@ async def _settled_as(runtime: Runtime, session: str, request_id: str, kind: str
         page = await runtime.host.page(session, through=state.last_seq, messages=_SETTLED_MESSAGES)
     except HostFault:
         return None
-    asked = settled = None
+    asked = call = settled = None
     for event in page.events:
         match event:
             case ApprovalAsked() if kind == "approval" and request_id_of(event) == request_id:
-                asked = event.approval
-            case ToolCalled() if kind == "question" and event.call == request_id and event.name == QUESTION_TOOL:
-                asked = event.call
+                asked, call = event.approval, event.call
+            case ToolCalled() if kind == "question" and question_id(event) == request_id:
+                asked = call = event.call
             case ApprovalDecided() if event.approval == asked:
                 settled = event.outcome
-            case ToolEnded() if asked is not None and event.call == request_id:
+            case ToolEnded() if asked is not None and event.call == call:
                 settled = settled or event.error_code or ("answered" if kind == "question" else None)
             case _:
                 pass
@@ -185,8 +190,8 @@ async def _resolve(
             runtime.link() as link,
             link.offers() as feed,
         ):
-            state = await _state(runtime, writer)
             client, offer = await _offered(runtime, writer, feed, pending)
+            state = await _still_pending(runtime, writer, pending)
             value = prepare(offer)
             target = hashlib.blake2b(pending.request_id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
             request = await writer.intend(kind, needs_claim=needs_claim, target=target)
@@ -196,16 +201,22 @@ async def _resolve(
     return await runtime.to_the_end.run(run)
 
 
-async def _state(runtime: Runtime, writer: Writing) -> int:
-    """The end of the log before the answer: what it led to comes after."""
-    try:
-        state = await runtime.host.session_state(writer.session)
-    except HostFault as fault:
-        stop = stop_for_fault(fault)
-        raise writer.failure(stop.code, stop.message) from fault
-    if state is None:
-        raise writer.failure(Code.SESSION_NOT_FOUND, f"this Host has no session {writer.session}")
-    return state.last_seq
+async def _still_pending(runtime: Runtime, writer: Writing, pending: Pending) -> int:
+    """Proves that the very item still waits, after the Host offered what is now about to be answered, and gives the
+    end of the log. Raises Failure.
+
+    The item was read before this write had its turn: since then it may have been answered, and another one asked
+    that looks the same.
+    """
+    conversation = await read_conversation(runtime, writer.launch)
+    if conversation.failure is not None:
+        raise writer.located(conversation.failure)
+    if conversation.root is None or not any(
+        (one.request_id, one.kind) == (pending.request_id, pending.kind) for one in conversation.now().pending
+    ):
+        settled = await _settled_as(runtime, writer.session, pending.request_id, pending.kind)
+        raise writer.located(_not_pending(pending.request_id, conversation, settled))
+    return conversation.root.timeline.last_seq
 
 
 async def _offered(
@@ -276,6 +287,9 @@ class _Sent:
             await writer.settle(self._request, "unknown")
             return self._answer("unknown", None)
         decided = self._judged(proof, value)
+        if decided == "unknown":
+            await writer.settle(self._request, "unknown")
+            return self._answer("unknown", None)
         if decided is None:
             await writer.settle(self._request, "refused")
             raise writer.failure(
@@ -303,9 +317,11 @@ class _Sent:
     def _ending(self, events: Sequence[Event]) -> ToolEnded | ApprovalDecided | TurnEnded | None:
         for event in events:
             match event:
-                case ApprovalDecided() if self._pending.kind == "approval" and event.approval == self._approval:
+                case ApprovalDecided() if (
+                    self._pending.kind == "approval" and event.approval == self._pending.request_id
+                ):
                     return event
-                case ToolEnded() if event.call == self._pending.request_id:
+                case ToolEnded() if event.call == self._pending.call_id:
                     return event
                 case TurnEnded():
                     return event
@@ -313,17 +329,17 @@ class _Sent:
                     pass
         return None
 
-    @property
-    def _approval(self) -> str | None:
-        return self._pending.approval_id
-
     def _judged(self, proof: ToolEnded | ApprovalDecided | TurnEnded, value: Any) -> str | None:
-        """What the log says of this very answer ("" for a question's); None when another one won."""
+        """What the log says of this very answer ("" for a question's); None when another one won, "unknown" when the
+        log does not tell whose it was."""
         match proof:
             case ApprovalDecided():
                 return proof.outcome if proof.outcome == value else None
             case ToolEnded() if self._pending.kind == "question":
-                return "" if says_the_same(proof.text, value) else None
+                same = says_the_same(proof.text, value)
+                if same is None and not proof.failed and proof.error_code is None:
+                    return "unknown"
+                return "" if same else None
             case _:
                 return None
 

@@ -12,7 +12,7 @@ from agentlink.app.runtime import Runtime
 from agentlink.app.to_the_end import Canceled
 from agentlink.app.writing import Writing, prompted, writing
 from agentlink.core.errors import Failure
-from agentlink.core.facts.work import WriteKind
+from agentlink.core.facts.work import WriteKind, WriteOutcome
 from agentlink.core.host.faults import HostFault, Refused
 from agentlink.core.host.timeline import Execution
 from agentlink.core.host.values import QueuedItem
@@ -66,12 +66,19 @@ async def cancel(runtime: Runtime, task: TaskId, *, scope: Scope = "turn") -> Ta
                 after = await stopping.stop(before, scope)
             except HostFault as fault:
                 unknown = outcome_unknown(fault)
-                await writer.settle(
-                    request, "unknown" if unknown else "refused", host_code=getattr(fault, "code", None)
-                )
+                outcome: WriteOutcome = "unknown" if unknown else "refused"
+                await writer.settle(request, outcome, host_code=getattr(fault, "code", None))
                 stop = stop_for_fault(fault)
-                failure = Failure(stop.code, stop.message, details=stop.details)
-                raise writer.located(failure) from fault
+                sent = None if unknown else False
+                raise writer.located(
+                    Failure(stop.code, stop.message, prompt_sent=sent, details=stop.details)
+                ) from fault
+            except Failure as failure:
+                # The calls were made; only what they led to could not be read.
+                await writer.settle(request, "unknown")
+                raise failure.located(
+                    stage=failure.stage, task=failure.task, session=failure.session, prompt_sent=None
+                ) from failure
             await writer.settle(request, "receipt")
             return stopping.told(after, scope)
 

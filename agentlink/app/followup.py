@@ -59,8 +59,6 @@ async def follow_up(runtime: Runtime, task: TaskId, asked: FollowUp) -> Followed
     check_prompt(asked.prompt)
     key, digest = await _digests(runtime, task, asked)
     view = await prompted(runtime, task)
-    if key is None or view.launch.writes.under(key) is None:
-        await refuse_if_stale(runtime, view, asked.since_cursor)
 
     async def send(_: Canceled) -> FollowedUp:
         async with writing(runtime, task) as writer:
@@ -69,6 +67,7 @@ async def follow_up(runtime: Runtime, task: TaskId, asked: FollowUp) -> Followed
                 joined = await _join(runtime, writer, before, asked, digest)
                 if joined is not None:
                     return joined
+            await refuse_if_stale(runtime, view, asked.since_cursor)
             return await _send(runtime, writer, asked, key=key, digest=digest)
 
     return await runtime.to_the_end.run(send)

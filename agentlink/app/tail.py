@@ -30,6 +30,8 @@ from agentlink.core.supervision.tail import Strand, cut_text, deal
 
 DEFAULT_BYTES = 40_000
 LEAST_BYTES, MOST_BYTES = 1_000, 1_000_000
+_USUAL_CURSOR = 30
+"""Characters of a cursor that the envelope has room for; with many subagents it is longer."""
 _ENVELOPE_BYTES = 200
 """Kept free for what stands around the events."""
 _MOST_WINDOWS = 64
@@ -78,7 +80,8 @@ async def tail(runtime: Runtime, task: TaskId, *, cursor: str | None = None, max
     if view.launch.session is None:
         return Tailed(task_id=task, events=(), cursor=encode(known))
     try:
-        return await _told(runtime, view, known, max_bytes - _ENVELOPE_BYTES)
+        envelope = _ENVELOPE_BYTES + max(0, len(encode(known)) - _USUAL_CURSOR)
+        return await _told(runtime, view, known, max(max_bytes - envelope, LEAST_BYTES // 2))
     except HostFault as fault:
         raise _failure(view, fault) from fault
 
@@ -209,6 +212,11 @@ async def _event_at(host: Host, address: Address, seq: int) -> Event | None:
         return None
     page = await host.page(address.session, through=seq, messages=1, parent=address.parent)
     return page.events[-1] if page.events and page.events[-1].seq == seq else None
+
+
+def check_cursor(view: TaskView, cursor: str | None) -> None:
+    """Raises Failure cursor_invalid for one that is damaged or of another task."""
+    _known(view, cursor)
 
 
 def _known(view: TaskView, cursor: str | None) -> Cursor:

@@ -14,7 +14,7 @@ from agentlink.app.results import Result, TaskState
 from agentlink.app.runtime import Runtime
 from agentlink.app.settle_writes import settle_writes
 from agentlink.app.status import state_of
-from agentlink.app.tail import anything_since
+from agentlink.app.tail import anything_since, check_cursor
 from agentlink.core.errors import Code, Failure
 from agentlink.core.host.timeline import Execution
 from agentlink.core.ids import TaskId
@@ -94,7 +94,8 @@ async def wait(runtime: Runtime, asked: WaitRequest, *, say: Say | None = None) 
     """
     _check(asked)
     for task in asked.tasks:
-        await find_task(runtime, task)
+        view = await find_task(runtime, task)
+        check_cursor(view, asked.cursor)
     began = runtime.clock.now()
     timeout_s = min(asked.timeout_s, MAX_WAIT_S)
     waits = [_TaskWait(runtime, task, until=asked.until, cursor=asked.cursor) for task in asked.tasks]
@@ -159,7 +160,7 @@ def _check(asked: WaitRequest) -> None:
         raise refuse("taskIds", f"at most {MAX_TASKS} tasks can be waited for at once")
     if len(set(asked.tasks)) != len(asked.tasks):
         raise refuse("taskIds", "a task is named twice")
-    if asked.timeout_s < 0:
+    if not asked.timeout_s >= 0:  # a number that is none is refused too
         raise refuse("timeoutSeconds", "the time to wait cannot be negative")
     if asked.cursor is not None and len(asked.tasks) != 1:
         raise refuse("cursor", "a cursor belongs to one task; wait for that one alone")

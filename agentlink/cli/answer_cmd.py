@@ -14,7 +14,6 @@ from agentlink.core.errors import Code, Failure
 if TYPE_CHECKING:
     from agentlink.app.answer import Resolved
     from agentlink.app.runtime import Runtime
-    from agentlink.core.ids import TaskId
     from agentlink.core.supervision.interactions import Answer, Outcome, Pending
 
 _since_option = click.option("--since-cursor", metavar="C", help="Refuse if something happened after this cursor.")
@@ -34,7 +33,7 @@ def answer_command(task: str, request: str, *, since_cursor: str | None, as_json
 
     With --answers-json: [{"id": "...", "selected": ["label"], "custom": "own text"}].
     """
-    from agentlink.app.answer import answer_question
+    from agentlink.app.answer import answer_question, pending_item
     from agentlink.cli.ask import ask_questions, read_line
 
     wanted = checked_task(task)
@@ -43,7 +42,7 @@ def answer_command(task: str, request: str, *, since_cursor: str | None, as_json
     async def work(runtime: "Runtime") -> "Resolved | None":
         found = answers
         if found is None:
-            item = await _pending(runtime, wanted, request, "question")
+            item = await pending_item(runtime, wanted, request, "question")
             if no_terminal():
                 raise click.UsageError(_what_is_asked(item))
             found = await ask_questions(read_line, item)
@@ -78,7 +77,7 @@ def reject_command(task: str, request: str, *, since_cursor: str | None, as_json
 
 
 def _resolve(task: str, request: str, outcome: "Outcome", *, ask: bool, since_cursor: str | None, as_json: bool) -> int:
-    from agentlink.app.answer import resolve_approval
+    from agentlink.app.answer import pending_item, resolve_approval
     from agentlink.cli.ask import read_line
     from agentlink.cli.pending_text import item_lines
 
@@ -86,7 +85,7 @@ def _resolve(task: str, request: str, outcome: "Outcome", *, ask: bool, since_cu
 
     async def work(runtime: "Runtime") -> "Resolved | None":
         if ask:
-            for line in item_lines(await _pending(runtime, wanted, request, "approval")):
+            for line in item_lines(await pending_item(runtime, wanted, request, "approval")):
                 say(line)
             said = await read_line("allow once? [y/N] ")
             if (said or "").strip().lower() not in ("y", "yes"):
@@ -94,25 +93,6 @@ def _resolve(task: str, request: str, outcome: "Outcome", *, ask: bool, since_cu
         return await resolve_approval(runtime, wanted, request, outcome, since_cursor=since_cursor)
 
     return _report(run_with(work), as_json=as_json, task=task, request=request)
-
-
-async def _pending(runtime: "Runtime", task: "TaskId", request: str, kind: str) -> "Pending":
-    """The item as it is shown to the person. Raises Failure."""
-    from agentlink.app.status import task_status
-
-    status = await task_status(runtime, task)
-    found = [item for item in status.pending if item.request_id == request and item.kind == kind]
-    if len(found) == 1:
-        return found[0]
-    code = Code.AMBIGUOUS_REQUEST if found else Code.NOT_PENDING
-    message = f"{request} does not wait for {'an answer' if kind == 'question' else 'an approval'}"
-    if found:
-        message = f"more than one item goes by {request}"
-    elif status.availability != "connected" and status.failure is not None:
-        code, message = Code(status.failure.code), status.failure.message or status.failure.code
-    pending = [f"{item.kind} {item.request_id}" for item in status.pending]
-    details = {"execution": status.execution, "pending": pending}
-    raise Failure(code, message, task=task, session=status.session_id, details=details)
 
 
 def _what_is_asked(item: "Pending") -> str:

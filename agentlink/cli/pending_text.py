@@ -5,19 +5,25 @@ from collections.abc import Sequence
 from agentlink.cli.plain_text import command, indented, one_line, safe
 from agentlink.core.supervision.interactions import Pending, Question
 
-_REASON = 400
-
 
 def pending_lines(task: str, pending: Sequence[Pending]) -> list[str]:
     """Each item, and the command that answers it, which stands alone on its line."""
-    return [line for item in pending for line in (*item_lines(item), *(f"  {text}" for text in answers(task, item)))]
+    lines: list[str] = []
+    for item in pending:
+        lines += item_lines(item)
+        if item.cut and item.event is not None:
+            whole = "" if item.sizes is None else f" of {sum(item.sizes)} characters"
+            lines.append(f"  cut{whole}; the whole: {command('tail', task, '--event', item.event)}")
+        lines += [f"  {text}" for text in answers(task, item)]
+    return lines
 
 
 def item_lines(item: Pending) -> list[str]:
     """What is asked."""
     if item.kind == "approval":
-        reason = one_line(item.reason or "", most=_REASON)
-        lines = [safe(f"approval {item.request_id}: may {item.tool} run?" + (f"  {reason}" if reason else ""))]
+        lines = [safe(f"approval {item.request_id}: may {item.tool} run?")]
+        if item.reason:
+            lines.append(f"  for {indented(item.reason, by=4)}")
         if item.arguments:
             lines.append(f"  with {indented(item.arguments, by=4)}")  # whole: this is what the person allows
         return lines

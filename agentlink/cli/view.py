@@ -42,7 +42,7 @@ async def watch_lines(runtime: Runtime, task: TaskId, emit: Emit) -> bool:
 async def watch_screen(runtime: Runtime, task: TaskId, screen: "Screen") -> bool:
     """The same on a terminal; pending items are asked one after the other. Raises Failure."""
     news = News(task, screen.emit, asks=True)
-    left_open: set[tuple[str, str | None]] = set()
+    left_open: set[str] = set()
     with screen.shown():
         async with watching(runtime, task, listener=news) as sight:
             news.sight = sight
@@ -62,8 +62,8 @@ async def watch_screen(runtime: Runtime, task: TaskId, screen: "Screen") -> bool
                         await sight.changed()
 
 
-def _name(item: Pending) -> tuple[str, str | None]:
-    return item.request_id, item.approval_id
+def _name(item: Pending) -> str:
+    return item.request_id
 
 
 def _ended(sight: Sight) -> bool:

@@ -9,11 +9,11 @@ import anyio
 import msgspec
 import pytest
 
-from agentlink.app.answer import answer_question, resolve_approval
+from agentlink.app.answer import answer_question, pending_item, resolve_approval
 from agentlink.app.cancel import cancel
 from agentlink.app.delegate import DelegateRequest, delegate
 from agentlink.app.release import release_workspace
-from agentlink.app.tail import tail
+from agentlink.app.tail import read_event, tail
 from agentlink.core.errors import Code, Failure
 from agentlink.core.host.values import ApprovalDecided
 from agentlink.core.ids import TaskId
@@ -341,3 +341,63 @@ async def test_an_item_whose_turn_is_canceled_is_gone_and_was_not_declined(desk:
         failure = await refused(late)
         assert failure.code is Code.NOT_PENDING
         assert (failure.details or {}).get("settledAs") in ("cancelled", "ASK_ABORTED")
+
+
+async def test_an_answer_that_comes_too_late_never_goes_to_the_next_question_that_looks_the_same(desk: Desk) -> None:
+    one = [{"id": "q1", "question": "Continue?", "header": "H", "options": [{"label": "Yes"}, {"label": "No"}]}]
+    asks = asking(one).replace("[[say: fin]]", "")
+    task = await desk.task(f"{asks} {asks} [[say: fin]]")
+    (first,) = (await desk.at(task, "awaiting_input")).pending
+    told: dict[str, Any] = {}
+
+    async def answers(label: str) -> None:
+        try:
+            told[label] = await answer_question(desk.runtime, task, first.request_id, [Answer("q1", (label,))])
+        except Failure as failure:
+            told[label] = failure
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(answers, "Yes")
+        group.start_soon(answers, "No")
+    (late,) = [answer for answer in told.values() if isinstance(answer, Failure)]
+    assert (late.code, late.prompt_sent) == (Code.NOT_PENDING, False)
+    (second,) = (await desk.at(task, "awaiting_input")).pending
+    assert second.request_id != first.request_id
+    assert len(await desk.tool_results(task)) == 1
+    await answer_question(desk.runtime, task, second.request_id, [Answer("q1", ("No",))])
+    assert (await desk.done(task)).execution == "turn_completed"
+
+
+async def test_an_answer_that_the_host_cuts_off_in_its_log_is_known_as_delivered(desk: Desk) -> None:
+    task = await desk.task(asking([{"id": "q", "question": "Free?", "header": "H"}]))
+    (item,) = (await desk.at(task, "awaiting_input")).pending
+    long = "x" * 60_000
+    answer = await answer_question(desk.runtime, task, item.request_id, [Answer("q", custom=long)])
+    assert answer.delivery == "in_history"
+    assert (await desk.done(task)).execution == "turn_completed"
+
+
+async def test_half_a_character_in_an_answer_is_refused_before_its_intent(desk: Desk) -> None:
+    task = await desk.task(asking([{"id": "q", "question": "Free?", "header": "H"}]))
+    (item,) = (await desk.at(task, "awaiting_input")).pending
+    bad = await refused(answer_question(desk.runtime, task, item.request_id, [Answer("q", custom="a\ud800")]))
+    assert bad.code is Code.BAD_ANSWER
+    assert await desk.intents(task) == []
+    assert (await desk.status(task)).pending == (item,)
+    await cancel(desk.runtime, task)
+
+
+async def test_a_long_command_is_shown_in_part_with_its_size_and_told_whole(desk: Desk) -> None:
+    hidden = "; echo HIDDEN-TAIL"
+    task = await desk.task(escalating("echo " + "A" * 5_000 + hidden))
+    (item,) = (await desk.at(task, "awaiting_approval")).pending
+    assert item.cut
+    assert hidden not in (item.arguments or "")
+    assert item.sizes is not None
+    assert item.event is not None
+    whole = await pending_item(desk.runtime, task, item.request_id, "approval")
+    assert hidden in (whole.arguments or "")
+    read = await read_event(desk.runtime, task, item.event)
+    assert read.text == whole.arguments
+    assert item.sizes[1] == len(read.text)
+    await resolve_approval(desk.runtime, task, item.request_id, "reject")

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from agentlink.app.answer import answer_question, resolve_approval
+from agentlink.app.cancel import cancel
 from agentlink.app.followup import FollowUp, follow_up
 from agentlink.core.errors import Code
 from agentlink.core.ids import TaskId
@@ -170,3 +171,19 @@ async def test_a_cursor_of_another_task_or_of_nothing_is_refused_and_nothing_is_
         failure = await refused(follow_up(desk.runtime, one, FollowUp(prompt="no", since_cursor=wrong)))
         assert (failure.code, failure.prompt_sent) == (Code.CURSOR_INVALID, False)
     assert await desk.intents(one) == []
+
+
+async def test_a_request_key_that_was_used_before_does_not_let_an_older_view_through(desk: Desk) -> None:
+    task = await desk.task("[[slow: 20 a b c]]")
+    since = (await desk.at(task, "running")).cursor
+    asked = FollowUp(prompt="later", request_key="k", since_cursor=since)
+    await follow_up(desk.runtime, task, asked)
+    await cancel(desk.runtime, task, scope="all")
+
+    async def discarded() -> bool:
+        return [one.outcome for one in (await desk.status(task)).undelivered] == ["discarded"]
+
+    await until(discarded)
+    failure = await refused(follow_up(desk.runtime, task, asked))
+    assert failure.code is Code.STALE_VIEW
+    assert len(await desk.intents(task)) == 2

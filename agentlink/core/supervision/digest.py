@@ -188,7 +188,8 @@ def _answer(event: AssistantMessage) -> dict[str, Any] | None:
 
 def _called(event: ToolCalled) -> dict[str, Any]:
     if event.name == _QUESTION_TOOL:
-        return {"kind": "question_asked", "request_id": event.call, "text": event.arguments}
+        asked = {"kind": "question_asked", "request_id": f"{event.call}@{event.seq}", "call_id": event.call}
+        return asked | {"text": event.arguments}
     return {"kind": "tool_called", "tool": _short(event.name), "call_id": event.call} | _cut(event.arguments)
 
 
@@ -200,7 +201,8 @@ def _ended(event: ToolEnded) -> dict[str, Any]:
 def _asked(event: ApprovalAsked) -> dict[str, Any]:
     return {
         "kind": "approval_asked",
-        "request_id": event.call or event.approval,
+        "request_id": event.approval,
+        "call_id": event.call,
         "approval_id": event.approval,
         "tool": _short(event.tool),
         "text": event.reason,

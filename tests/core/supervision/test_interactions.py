@@ -122,7 +122,7 @@ def test_the_log_and_the_offer_spell_the_same_questions() -> None:
 def test_any_arguments_give_questions_or_none(text: str) -> None:
     assert isinstance(questions_in_call(text), tuple)
     assert isinstance(questions_in_offer(text.encode("utf-8", "surrogatepass")), tuple)
-    assert says_the_same(text, object()) is False
+    assert says_the_same(text, {"answers": 7}) in (False, None)
 
 
 def test_what_waits_is_named_by_the_call_that_survives_in_the_log() -> None:
@@ -137,38 +137,51 @@ def test_what_waits_is_named_by_the_call_that_survives_in_the_log() -> None:
         ],
     )
     approval, other, question = pending_items(timeline)
-    assert (approval.request_id, approval.kind, approval.tool, approval.reason) == (
-        "call-b",
-        "approval",
-        "bash",
-        "need it",
-    )
-    assert (other.request_id, other.approval_id) == ("id-2", "id-2")
-    assert (question.request_id, question.kind, len(question.questions)) == ("call-q", "question", 3)
+    assert (approval.request_id, approval.call_id) == ("id-1", "call-b")
+    assert (approval.tool, approval.reason) == ("bash", "need it")
+    assert (other.request_id, other.call_id) == ("id-2", None)
+    assert (question.request_id, question.call_id, len(question.questions)) == ("call-q@1", "call-q", 3)
+
+
+def test_items_that_a_model_gives_one_call_id_have_names_of_their_own() -> None:
+    asked = [ApprovalAsked(seq=2 + n, time_ms=2, approval=f"id-{n}", tool="bash", call="same") for n in range(2)]
+    calls = [ToolCalled(seq=4 + n, time_ms=4, call="same", name="ask_user_question", arguments="{}") for n in range(2)]
+    start = TurnStarted(seq=0, time_ms=0, turn=1)
+    tool = ToolCalled(seq=1, time_ms=1, call="same", name="bash", arguments="{}")
+    timeline = fold_all(Timeline(), [start, tool, *asked, *calls])
+    names = [item.request_id for item in pending_items(timeline)]
+    assert names == ["id-0", "id-1", "same@4", "same@5"]
 
 
 def test_an_approval_shows_what_the_tool_would_be_called_with() -> None:
     call = ToolCalled(seq=1, time_ms=1, call="c", name="bash", arguments='{"command":"rm -r x"}' + " " * 9_000)
     asked = ApprovalAsked(seq=2, time_ms=2, approval="a", tool="bash", call="c", reason="r" * 9_000)
     (item,) = pending_items(fold_all(Timeline(), [TurnStarted(seq=0, time_ms=0, turn=1), call, asked]))
-    assert item.arguments is not None
-    assert item.arguments.startswith('{"command":"rm -r x"}')
-    assert len(item.arguments) + len(item.reason or "") <= MAX_ARGUMENTS + MAX_REASON
+    assert (item.arguments, item.reason) == (call.arguments, asked.reason)
+    (told,) = shown([item])
+    assert told.arguments == call.arguments[:MAX_ARGUMENTS]
+    assert told.reason == asked.reason[:MAX_REASON]
+    assert (told.cut, told.sizes, told.event) == (True, (9_000, len(call.arguments)), "root:1")
 
 
-def test_very_long_questions_are_shown_in_part_with_every_label_whole() -> None:
-    long = Question(
-        id="q", question="w" * 90_000, options=tuple(Option(f"label {n}" * 5, "d" * 20_000) for n in range(8))
-    )
+def test_an_item_that_is_shown_whole_says_nothing_of_a_cut() -> None:
+    item = Pending(request_id="a", kind="approval", tool="bash", reason="r", arguments="{}", event="root:1")
+    (told,) = shown([item])
+    assert (told.cut, told.sizes, told.event) == (False, None, None)
+
+
+def test_very_long_questions_are_shown_in_part_and_that_is_said() -> None:
+    options = tuple(Option(f"label {n}" * 5_000, "d" * 20_000) for n in range(8))
+    long = Question(id="q", question="w" * 90_000, header="h" * 90_000, options=options)
     item = Pending(request_id="c", kind="question", tool="ask_user_question", questions=(long, Q1))
     (cut,) = shown([item])
     assert len(msgspec.json.encode(cut)) < 2 * MAX_SHOWN
-    assert [o.label for q in cut.questions for o in q.options] == [o.label for q in item.questions for o in q.options]
+    assert cut.cut is True
     assert shown([Pending(request_id="c", kind="question", tool="t", questions=QUESTIONS)])[0].questions == QUESTIONS
 
 
 def test_an_approval_is_joined_by_its_call_and_a_question_by_its_session_and_content() -> None:
-    approval = Pending(request_id="call-b", kind="approval", tool="bash", reason="r", approval_id="id")
+    approval = Pending(request_id="id", kind="approval", tool="bash", reason="r", call_id="call-b")
     mine = AskedApproval("k1", "s", "bash", "call-b", "r")
     others = [AskedApproval("k2", "s", "bash", "call-x", "r"), AskedApproval("k3", "other", "bash", "call-b", "r")]
     assert offers_for(approval, [Attached("c"), *others, mine], session="s") == [mine]
@@ -185,4 +198,25 @@ def test_the_log_tells_whether_it_was_this_very_answer() -> None:
     value = {"answers": checked_answers(QUESTIONS, GOOD)}
     assert says_the_same(msgspec.json.encode(value).decode(), value)
     assert not says_the_same('{"answers":[]}', value)
-    assert not says_the_same("Error: ASK_ABORTED", value)
+    assert says_the_same("Error: ASK_ABORTED", value) is None
+
+
+def test_an_answer_that_the_log_cut_off_is_known_by_its_beginning() -> None:
+    value = {"answers": [{"id": "q3", "selected": [], "custom": "x" * 60_000}]}
+    whole = msgspec.json.encode(value).decode()
+    assert says_the_same(whole[:50_000] + "… [truncated]", value) is True
+    assert says_the_same(whole.replace("x", "y")[:50_000] + "…", value) is None
+    assert says_the_same(whole[:500] + "…", value) is None
+
+
+def test_an_answer_that_is_no_text_is_refused_before_anything_is_sent() -> None:
+    for bad in (Answer("q3", custom="half \ud800"), Answer("q3", ("\udfff",)), Answer("\ud800", custom="x")):
+        with pytest.raises(BadAnswer) as refused:
+            checked_answers((Q3,), (bad,))
+        refused.value.question.encode()
+
+
+def test_a_refusal_never_repeats_a_label_of_any_length() -> None:
+    with pytest.raises(BadAnswer) as bad:
+        checked_answers((Q1,), (Answer("q1", ("w" * 100_000,)),))
+    assert len(str(bad.value)) < 500

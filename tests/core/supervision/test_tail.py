@@ -262,11 +262,18 @@ AT: dict[str, Any] = {"seq": 7, "time_ms": 1_000}
         ),
         (
             ToolCalled(call="c2", name="ask_user_question", arguments="q" * 3000, **AT),
-            {"kind": "question_asked", "requestId": "c2", "text": "q" * 3000},
+            {"kind": "question_asked", "requestId": "c2@7", "callId": "c2", "text": "q" * 3000},
         ),
         (
             ApprovalAsked(approval="a", tool="bash", call="c3", reason="why", **AT),
-            {"kind": "approval_asked", "requestId": "c3", "approvalId": "a", "tool": "bash", "text": "why"},
+            {
+                "kind": "approval_asked",
+                "requestId": "a",
+                "callId": "c3",
+                "approvalId": "a",
+                "tool": "bash",
+                "text": "why",
+            },
         ),
         (
             ApprovalAsked(approval="a", tool="bash", **AT),
