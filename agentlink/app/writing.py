@@ -9,11 +9,14 @@ from contextlib import asynccontextmanager
 from agentlink.app.launching import claim_rule
 from agentlink.app.look import find_task, settle_task
 from agentlink.app.ports import Rule
+from agentlink.app.read_log import standing_of
 from agentlink.app.runtime import Runtime
 from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.work import ClaimTaken, TaskLineFact, WriteIntended, WriteKind, WriteOutcome, WriteSettled
+from agentlink.core.host.faults import HostFault
 from agentlink.core.ids import RequestId, TaskId, prompt_request_id
 from agentlink.core.launch import machine
+from agentlink.core.launch.decide import stop_for_fault
 from agentlink.core.launch.history import StaleTask, TaskView
 from agentlink.core.launch.state import Launch
 
@@ -102,7 +105,27 @@ async def prompted(runtime: Runtime, task: TaskId) -> TaskView:
     if launch.origin != runtime.host.origin:
         other = f"the task belongs to {launch.origin}, not to {runtime.host.origin}"
         raise located_at(Failure(Code.HOST_CHANGED, other), task, launch)
+    if not launch.confirmed:
+        await _refuse_unless_it_runs(runtime, view)
     return view
+
+
+async def _refuse_unless_it_runs(runtime: Runtime, view: TaskView) -> None:
+    """A prompt that was removed or lost a moment ago leaves a launch that is about to fail: nothing follows it up."""
+    launch = view.launch
+    session, request = launch.session or "", launch.request or ""
+    try:
+        state = await runtime.host.session_state(session)
+        if state is not None and request in state.waiting:
+            return
+        last_seq = -1 if state is None else state.last_seq
+        found, _ = await standing_of(runtime.host, session, request, last_seq=last_seq)
+    except HostFault as fault:
+        stop = stop_for_fault(fault)
+        raise located_at(Failure(stop.code, stop.message, details=stop.details), view.task, launch) from fault
+    if found.standing not in ("waiting", "claimed", "delivered"):
+        message = f"the task's own prompt is not in the session any more ({found.standing})"
+        raise located_at(Failure(Code.LAUNCH_IN_PROGRESS, message), view.task, launch)
 
 
 def not_prompted(launch: Launch) -> Failure:

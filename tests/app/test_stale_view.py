@@ -180,10 +180,11 @@ async def test_a_request_key_that_was_used_before_does_not_let_an_older_view_thr
     await follow_up(desk.runtime, task, asked)
     await cancel(desk.runtime, task, scope="all")
 
-    async def discarded() -> bool:
-        return [one.outcome for one in (await desk.status(task)).undelivered] == ["discarded"]
+    async def told() -> bool:
+        return bool((await desk.status(task)).undelivered)
 
-    await until(discarded)
+    await until(told)
+    assert [one.outcome for one in (await desk.status(task)).undelivered] == ["discarded"]
     failure = await refused(follow_up(desk.runtime, task, asked))
     assert failure.code is Code.STALE_VIEW
     assert len(await desk.intents(task)) == 2
