@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from agentlink.lab import Lab, lab
 
-settings.register_profile("quick", max_examples=50)
+settings.register_profile("quick", max_examples=40)
 settings.register_profile("thorough", max_examples=400, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 

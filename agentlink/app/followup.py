@@ -12,7 +12,7 @@ from agentlink.app.runtime import Runtime
 from agentlink.app.settle_writes import outcome_in_history
 from agentlink.app.stale import refuse_if_stale
 from agentlink.app.to_the_end import Canceled
-from agentlink.app.writing import Writing, prompted, writing
+from agentlink.app.writing import Writing, prompted, refuse_unless_it_runs, writing
 from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.work import WriteOutcome
 from agentlink.core.host.faults import HostFault
@@ -67,6 +67,7 @@ async def follow_up(runtime: Runtime, task: TaskId, asked: FollowUp) -> Followed
                 joined = await _join(runtime, writer, before, asked, digest)
                 if joined is not None:
                     return joined
+            await refuse_unless_it_runs(runtime, task, writer.launch)
             await refuse_if_stale(runtime, view, asked.since_cursor)
             return await _send(runtime, writer, asked, key=key, digest=digest)
 

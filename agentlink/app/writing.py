@@ -105,14 +105,16 @@ async def prompted(runtime: Runtime, task: TaskId) -> TaskView:
     if launch.origin != runtime.host.origin:
         other = f"the task belongs to {launch.origin}, not to {runtime.host.origin}"
         raise located_at(Failure(Code.HOST_CHANGED, other), task, launch)
-    if not launch.confirmed:
-        await _refuse_unless_it_runs(runtime, view)
     return view
 
 
-async def _refuse_unless_it_runs(runtime: Runtime, view: TaskView) -> None:
-    """A prompt that was removed or lost a moment ago leaves a launch that is about to fail: nothing follows it up."""
-    launch = view.launch
+async def refuse_unless_it_runs(runtime: Runtime, task: str, launch: Launch) -> None:
+    """A prompt that was removed or lost a moment ago leaves a launch that is about to fail: nothing follows it up.
+
+    Raises Failure.
+    """
+    if launch.confirmed:
+        return
     session, request = launch.session or "", launch.request or ""
     try:
         state = await runtime.host.session_state(session)
@@ -122,10 +124,10 @@ async def _refuse_unless_it_runs(runtime: Runtime, view: TaskView) -> None:
         found, _ = await standing_of(runtime.host, session, request, last_seq=last_seq)
     except HostFault as fault:
         stop = stop_for_fault(fault)
-        raise located_at(Failure(stop.code, stop.message, details=stop.details), view.task, launch) from fault
+        raise located_at(Failure(stop.code, stop.message, details=stop.details), task, launch) from fault
     if found.standing not in ("waiting", "claimed", "delivered"):
         message = f"the task's own prompt is not in the session any more ({found.standing})"
-        raise located_at(Failure(Code.LAUNCH_IN_PROGRESS, message), view.task, launch)
+        raise located_at(Failure(Code.LAUNCH_IN_PROGRESS, message), task, launch)
 
 
 def not_prompted(launch: Launch) -> Failure:

@@ -148,7 +148,7 @@ async def _refusal(call: Any) -> Failure:
     return caught.value
 
 
-@pytest.fixture(scope="module", params=["SIGTERM", "SIGKILL"])
+@pytest.fixture(scope="module", params=[pytest.param("SIGTERM", marks=pytest.mark.soak), "SIGKILL"])
 async def story(request: pytest.FixtureRequest, own_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Story:
     home = tmp_path_factory.mktemp("home")
     environment = {"AGENTLINK_HOME": str(home / "state"), "AGENTLINK_HOST_URL": own_lab.host.launch_url}

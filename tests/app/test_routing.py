@@ -217,6 +217,7 @@ async def test_a_preset_that_goes_between_roster_and_create_stops_without_a_seco
     assert (broken.code, broken.session, broken.stage) == (Code.PRESET_BROKEN, None, "selected")
 
 
+@pytest.mark.soak
 @requirement("FR-06", "SI-08", "AC-14", "AC-17")
 @pytest.mark.parametrize(("state", "code"), [("gone", Code.PRESET_NOT_FOUND), ("broken", Code.PRESET_BROKEN)])
 async def test_a_preset_that_really_goes_or_breaks_after_the_roster_was_read_stops_the_launch(

@@ -56,7 +56,7 @@ def piped(words: list[str], *, env: dict[str, str], both: bool) -> tuple[int, by
     return done.returncode, done.stderr or b""
 
 
-@pytest.mark.parametrize("redirect", ["", "2>&1"])
+@pytest.mark.parametrize("redirect", ["", pytest.param("2>&1", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("words", [["journal", "show"], ["list"], ["statechart", "export"]], ids=" ".join)
 def test_f26_a_reader_that_takes_one_line_sees_no_traceback(
     full_env: dict[str, str], words: list[str], redirect: str
@@ -67,7 +67,7 @@ def test_f26_a_reader_that_takes_one_line_sees_no_traceback(
     assert done.stdout.count(b"\n") <= 1
 
 
-@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("both", [False, pytest.param(True, marks=pytest.mark.soak)])
 @pytest.mark.parametrize(
     "words",
     [

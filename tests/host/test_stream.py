@@ -177,6 +177,7 @@ async def test_who_comes_during_an_answer_gets_its_beginning_too(real_lab: Lab, 
         assert await second.is_history()
 
 
+@pytest.mark.soak
 @on_a_host
 async def test_twenty_cuts_during_a_turn_lose_and_repeat_nothing(real_lab: Lab, home: Path, workspace: Path) -> None:
     with Front(real_lab.host.port) as door:

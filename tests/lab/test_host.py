@@ -106,6 +106,7 @@ def test_authored_presets_are_listed_and_the_broken_one_is_refused(client: HostC
     assert unknown.value.code == "agent-preset/not-found"
 
 
+@pytest.mark.soak
 @pytest.mark.host
 def test_a_preset_changes_under_a_running_host(running: Lab, client: HostClient) -> None:
     home = running.host.home
@@ -156,6 +157,7 @@ def test_a_slow_answer_takes_its_time(client: HostClient) -> None:
     assert times["turn/end"] - times["turn/start"] >= 1400
 
 
+@pytest.mark.soak
 @pytest.mark.host
 def test_a_host_is_paused_killed_and_restarted_on_its_port_with_its_sessions() -> None:
     said: list[str] = []

@@ -13,7 +13,7 @@ from tests.core.routing import given_rules as made
 from tests.requirements import requirement
 
 REVIEW = (Condition("kind", ("review",)),)
-many = settings(max_examples=80)
+many = settings(max_examples=50)
 
 
 def refusal(hints: Hints, rules: Rules, roster: list[Preset]) -> Failure:

@@ -74,6 +74,7 @@ def test_no_text_of_the_launch_chart_lies_over_another(walk: tuple[object, ...] 
         assert right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
 
 
+@pytest.mark.soak
 def test_two_processes_draw_the_same_bytes() -> None:
     code = (
         "import sys; from agentlink.app import chart_svg; from agentlink.core.launch import machine;"
