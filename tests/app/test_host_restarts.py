@@ -29,6 +29,7 @@ def _workspace(running: Lab, name: str) -> Path:
     return path
 
 
+@pytest.mark.soak
 async def test_a_prompt_that_dies_with_its_host_is_lost_or_kept_but_never_sent_twice(
     own_lab: Lab, own_environment: dict[str, str]
 ) -> None:

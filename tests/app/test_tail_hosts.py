@@ -133,6 +133,7 @@ def _from(told: list[Digest], seq: int) -> list[Digest]:
     return [part for part in told if int(part.id.split(":")[1]) >= seq]
 
 
+@pytest.mark.soak
 async def test_after_a_kill_the_tail_goes_on_and_is_rewound_only_if_something_was_lost(
     own_lab: Lab, own_runtime: Runtime
 ) -> None:

@@ -19,6 +19,7 @@ def bench(*arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.soak
 def test_quick_run_gives_rows_with_ours_beside_the_limit_of_the_same_run() -> None:
     found = msgspec.json.decode(bench("append", "list", "replay", "--quick", "--json"))
     assert {row["bench"] for row in found["rows"]} == {"append", "list", "replay"}

@@ -40,6 +40,7 @@ def test_f24_the_drawing_shows_states_and_labels_as_they_are() -> None:
     assert {*states, *triggers} <= texts(chart_svg.render(table))
 
 
+@pytest.mark.soak
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(tables(NAMES))
 def test_any_table_is_drawn_as_a_well_formed_document(table: Table) -> None:
