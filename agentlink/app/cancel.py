@@ -17,8 +17,7 @@ from agentlink.core.host.faults import HostFault, Refused
 from agentlink.core.host.timeline import Execution
 from agentlink.core.host.values import QueuedItem
 from agentlink.core.ids import TaskId
-from agentlink.core.launch.decide import stop_for_fault
-from agentlink.core.supervision.status import GOING_ON
+from agentlink.core.launch.decide import failure_for
 
 Scope = Literal["turn", "queue", "all"]
 _KINDS: dict[Scope, WriteKind] = {"turn": "cancel-turn", "queue": "cancel-queue", "all": "cancel-all"}
@@ -68,11 +67,7 @@ async def cancel(runtime: Runtime, task: TaskId, *, scope: Scope = "turn") -> Ta
                 unknown = outcome_unknown(fault)
                 outcome: WriteOutcome = "unknown" if unknown else "refused"
                 await writer.settle(request, outcome, host_code=getattr(fault, "code", None))
-                stop = stop_for_fault(fault)
-                sent = None if unknown else False
-                raise writer.located(
-                    Failure(stop.code, stop.message, prompt_sent=sent, details=stop.details)
-                ) from fault
+                raise writer.located(failure_for(fault, prompt_sent=None if unknown else False)) from fault
             except Failure as failure:
                 # The calls were made; only what they led to could not be read.
                 await writer.settle(request, "unknown")
@@ -153,7 +148,7 @@ class _Stopping:
             now = await _look(self._runtime, self._writer)
             timeline = None if now.root is None else now.root.timeline
             task = now.now()
-            quiet = task.execution not in GOING_ON if everything else timeline is None or not timeline.in_turn
+            quiet = not task.goes_on if everything else timeline is None or not timeline.in_turn
             if everything and timeline is not None:
                 quiet = quiet and not timeline.in_turn and not timeline.waiting
             if quiet or clock.now() >= deadline:

@@ -7,13 +7,13 @@ import msgspec
 
 from agentlink.app.ports import Host
 from agentlink.app.runtime import Runtime
-from agentlink.app.settle import prove_host
+from agentlink.app.settle import other_host, session_gone
 from agentlink.core.errors import Code, Failure
 from agentlink.core.host.faults import HostFault, Refused
 from agentlink.core.host.timeline import Execution, Gap, Timeline, timeline_at
 from agentlink.core.host.values import ChildRef, Event
 from agentlink.core.launch import machine
-from agentlink.core.launch.decide import stop_for_fault
+from agentlink.core.launch.decide import failure_for
 from agentlink.core.launch.state import Launch
 from agentlink.core.supervision.status import Descendant, TaskNow, look_at
 
@@ -63,20 +63,17 @@ async def read_conversation(runtime: Runtime, launch: Launch) -> Conversation:
     """The conversation of a task as it is now. What cannot be read is told by availability and failure."""
     if launch.state != machine.PROMPT_SENT:
         return NOTHING_YET
-    if launch.origin != runtime.host.origin:
-        other = f"the task belongs to {launch.origin}, not to {runtime.host.origin}"
-        return _unknown(Failure(Code.HOST_CHANGED, other))
+    other = other_host(runtime, launch)
+    if other is not None:
+        return _unknown(other)
     session = launch.session or ""
     try:
         root = await read_session(runtime.host, session)
         if root is None:
-            known = await prove_host(runtime, launch, session) is not None
-            code = Code.SESSION_NOT_FOUND if known else Code.HOST_CHANGED
-            return _unknown(Failure(code, f"this Host has no session {session}"))
+            return _unknown(await session_gone(runtime, launch, session))
         descendants, lasts, unread = await read_descendants(runtime.host, session, root.timeline)
     except HostFault as fault:
-        stop = stop_for_fault(fault)
-        return _unknown(Failure(stop.code, stop.message, details=stop.details))
+        return _unknown(failure_for(fault))
     # Every clock here is the Host's; its headers tell whole seconds, its events more.
     times = [root.host_now_ms, root.timeline.last_ms, *(d.timeline.last_ms for d in descendants if d.timeline)]
     return Conversation(
@@ -88,6 +85,13 @@ async def read_conversation(runtime: Runtime, launch: Launch) -> Conversation:
         now_ms=max(times),
         unread_children=unread,
     )
+
+
+async def read_within(runtime: Runtime, launch: Launch, seconds: float) -> Conversation:
+    """A reading that a frozen Host does not hold up."""
+    with anyio.move_on_after(seconds):
+        return await read_conversation(runtime, launch)
+    return _unknown(Failure(Code.HOST_UNREACHABLE, f"the Host did not answer within {seconds:g} s"))
 
 
 def _unknown(failure: Failure) -> Conversation:

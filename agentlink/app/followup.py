@@ -17,7 +17,7 @@ from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.work import WriteOutcome
 from agentlink.core.host.faults import HostFault
 from agentlink.core.ids import RequestId, TaskId, is_request_key
-from agentlink.core.launch.decide import stop_for_fault
+from agentlink.core.launch.decide import failure_for, stop_for_fault
 from agentlink.core.launch.writes import Write
 
 Mode = Literal["queue", "steer"]
@@ -100,8 +100,7 @@ async def _send(
 async def _after_fault(
     runtime: Runtime, writer: Writing, mode: Mode, request: RequestId, fault: HostFault
 ) -> FollowedUp:
-    stop = stop_for_fault(fault)
-    told = Failure(stop.code, stop.message, details=stop.details)
+    told = failure_for(fault)
     if not outcome_unknown(fault):
         await writer.settle(request, "refused", host_code=getattr(fault, "code", None))
         raise writer.located(told) from fault
@@ -117,7 +116,7 @@ async def _after_fault(
     if outcome is None:
         unknown = Failure(
             Code.DELIVERY_UNKNOWN,
-            f"the prompt was sent as {request}, its answer was lost: {stop.message}",
+            f"the prompt was sent as {request}, its answer was lost: {told.message}",
             prompt_sent=None,
             details={"requestId": request},
         )

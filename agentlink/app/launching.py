@@ -16,7 +16,7 @@ from agentlink.core.host.faults import HostFault
 from agentlink.core.ids import TaskId
 from agentlink.core.launch import machine
 from agentlink.core.launch.claims import Claim, first_conflict
-from agentlink.core.launch.decide import Stop, stop_for_fault
+from agentlink.core.launch.decide import Stop, failure_for, stop_for_fault
 from agentlink.core.launch.history import TaskView, verification_of
 from agentlink.core.launch.state import Launch
 from agentlink.core.routing.hints import Hints, canonical
@@ -101,8 +101,7 @@ async def reach_host(runtime: Runtime) -> CatalogRead:
         await runtime.host.ready()
         catalog = await runtime.host.model_catalog()
     except HostFault as fault:
-        stop = stop_for_fault(fault)
-        raise Failure(stop.code, stop.message, details=stop.details) from fault
+        raise failure_for(fault) from fault
     return CatalogRead(catalog, runtime.clock.now())
 
 

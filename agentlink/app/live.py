@@ -4,7 +4,7 @@ Every stream begins with an exact state, so a lost connection costs nothing: the
 listens gets each event once: what a snapshot does not reach back to is read from the history.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -278,11 +278,11 @@ class LiveTask:
 
 @asynccontextmanager
 async def following(
-    runtime: Runtime, conversation: Conversation, *, listener: Callable[[], Listener] | None = None
+    runtime: Runtime, conversation: Conversation, *, listener: Listener | None = None
 ) -> AsyncIterator[LiveTask]:
     """The task of this reading, kept current for as long as the context lasts."""
     async with runtime.link() as link, anyio.create_task_group() as group:
-        live = LiveTask(runtime, link, group, conversation, None if listener is None else listener())
+        live = LiveTask(runtime, link, group, conversation, listener)
         live.begin()
         try:
             yield live

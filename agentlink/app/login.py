@@ -12,7 +12,7 @@ from agentlink.app.settings import HOST_LABEL, load_home, load_settings, remote_
 from agentlink.app.settings import checked_address as checked
 from agentlink.core.errors import Code, Failure
 from agentlink.core.host.faults import HostFault
-from agentlink.core.launch.decide import stop_for_fault
+from agentlink.core.launch.decide import failure_for
 from agentlink.files.private import ensure_private_dir, read_private, write_atomic
 from agentlink.host.client import RemoteHost
 from agentlink.host.cookies import CookieFiles
@@ -42,8 +42,7 @@ async def log_in(environment: Mapping[str, str], text: str) -> LoggedIn:
         await host.login(address.token)
         await host.model_catalog()
     except HostFault as fault:
-        stop = stop_for_fault(fault)
-        raise Failure(stop.code, stop.message, details=stop.details) from fault
+        raise failure_for(fault) from fault
     except OSError as error:
         raise Failure(Code.JOURNAL_UNWRITABLE, f"the state home cannot be written: {error.strerror}") from error
     finally:

@@ -2,10 +2,10 @@
 
 from agentlink.app.attempt import Attempt
 from agentlink.app.runtime import Runtime
-from agentlink.app.settle import settle_attempt
+from agentlink.app.settle import other_host, settle_attempt
 from agentlink.core.errors import Code, Failure
 from agentlink.core.ids import TaskId
-from agentlink.core.launch.decide import stop_for_fault
+from agentlink.core.launch.decide import failure_for
 from agentlink.core.launch.history import TaskView
 from agentlink.core.launch.settle import Look, settlement
 
@@ -28,9 +28,9 @@ async def settle_task(
     step = settlement(view.launch, None)
     if step is None:
         return view, None
-    if isinstance(step, Look) and view.launch.origin != runtime.host.origin and not person_confirms:
-        other = f"the task belongs to {view.launch.origin}, not to {runtime.host.origin}"
-        return view, Failure(Code.HOST_CHANGED, other, task=view.task)
+    other = other_host(runtime, view.launch)
+    if isinstance(step, Look) and other is not None and not person_confirms:
+        return view, other.located(stage=None, task=view.task, session=None, prompt_sent=other.prompt_sent)
     try:
         async with runtime.store.drive(view.task):
             # Whoever drove it is gone now, and its connections with it.
@@ -42,5 +42,4 @@ async def settle_task(
         return await find_task(runtime, view.task), failure
     if fault is None:
         return settled, None
-    stop = stop_for_fault(fault)
-    return settled, Failure(stop.code, stop.message, details=stop.details)
+    return settled, failure_for(fault)

@@ -9,14 +9,17 @@ _HEAD_EVENTS = 64
 _TAIL_MESSAGES = 40
 
 
-async def whole_log(host: Host, session: str, *, through: int) -> tuple[tuple[Event, ...], int | None]:
-    """Every event up to `through` and the Host's clock at the last read. Raises HostFault."""
+async def whole_log(
+    host: Host, session: str, *, through: int, after: int = -1, messages: int = _PAGE_MESSAGES
+) -> tuple[tuple[Event, ...], int | None]:
+    """Every event up to `through` that comes after `after`, perhaps with some before that, and the Host's clock at the
+    last read. Raises HostFault."""
     pages: list[tuple[Event, ...]] = []
     before: int | None = None
     while True:
-        page = await host.page(session, through=through, before=before, messages=_PAGE_MESSAGES)
+        page = await host.page(session, through=through, before=before, messages=messages)
         pages.append(page.events)
-        if not page.has_more or not page.events:
+        if not page.has_more or not page.events or page.events[0].seq <= after + 1:
             return tuple(event for part in reversed(pages) for event in part), page.host_now_ms
         before = page.events[0].seq
 
@@ -55,12 +58,5 @@ async def events_after(host: Host, session: str, seq: int) -> tuple[Event, ...]:
     state = await host.session_state(session)
     if state is None or state.last_seq <= seq:
         return ()
-    events: tuple[Event, ...] = ()
-    before: int | None = None
-    while before is None or before > seq + 1:
-        page = await host.page(session, through=state.last_seq, before=before, messages=_TAIL_MESSAGES)
-        if not page.events:
-            break
-        events = page.events + events
-        before = page.events[0].seq
+    events, _ = await whole_log(host, session, through=state.last_seq, after=seq, messages=_TAIL_MESSAGES)
     return tuple(event for event in events if event.seq > seq)

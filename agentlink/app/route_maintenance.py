@@ -40,7 +40,7 @@ from agentlink.app.settings import load_home
 from agentlink.core.errors import Code, Failure
 from agentlink.core.host.faults import HostFault
 from agentlink.core.host.values import Preset
-from agentlink.core.launch.decide import stop_for_fault
+from agentlink.core.launch.decide import failure_for
 from agentlink.core.redact import redact
 from agentlink.core.routing.router import standing_of, target_of
 from agentlink.core.routing.rules import VERSION, Rank, Reason, Rule
@@ -312,8 +312,7 @@ async def preset_facts(runtime: Runtime) -> tuple[PresetFacts, ...]:
     try:
         roster = await runtime.host.roster()
     except HostFault as fault:
-        stop = stop_for_fault(fault)
-        raise Failure(stop.code, stop.message, details=stop.details) from fault
+        raise failure_for(fault) from fault
     return tuple(
         PresetFacts(
             id=brief(preset.id),

@@ -1,12 +1,14 @@
 """Settling a launch whose driver is gone, by reading the Host: never by calling again (design section 3)."""
 
-from typing import Literal, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Literal, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from agentlink.app.ports import Rule
 from agentlink.app.read_log import standing_of
 from agentlink.app.runtime import Runtime
+from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.launch import LaunchFact
 from agentlink.core.facts.work import TaskLineFact
 from agentlink.core.host.faults import HostFault
@@ -16,6 +18,7 @@ from agentlink.core.launch.state import Launch
 QUIET_S = 3.0
 """How long after a call's connection ended its absence on the Host becomes proof (rule 7)."""
 
+T = TypeVar("T")
 HostProof = Literal["binding", "sibling", "person"]
 
 
@@ -62,13 +65,25 @@ async def facts_from_host(
     Takes up to QUIET_S seconds when only time can tell that nothing is on its way any more.
     """
     person: HostProof | None = "person" if person_confirms else None
-    seen = await _look(runtime, launch, look, person)
-    facts = _facts(launch, seen)
-    if facts is not None or _facts(launch, replace(seen, nothing_underway=True)) is None:
-        return facts
+    return await proven(
+        runtime,
+        lambda: _look(runtime, launch, look, person),
+        lambda seen: _facts(launch, seen),
+        quiet_since=quiet_since,
+    )
+
+
+async def proven(
+    runtime: Runtime, look: Callable[[], Awaitable[Seen]], judge: Callable[[Seen], T | None], *, quiet_since: float
+) -> T | None:
+    """What the judge makes of a look; of a second one, when only quiet is missing to the first. Raises HostFault."""
+    seen = await look()
+    verdict = judge(seen)
+    if verdict is not None or judge(replace(seen, nothing_underway=True)) is None:
+        return verdict
     # Only that nothing is on its way any more is missing: wait until that is certain, and read once more.
     await runtime.clock.sleep(max(0.0, quiet_since + QUIET_S - runtime.clock.now()))
-    return _facts(launch, replace(await _look(runtime, launch, look, person), nothing_underway=True))
+    return judge(replace(await look(), nothing_underway=True))
 
 
 def _facts(launch: Launch, seen: Seen) -> tuple[LaunchFact, ...] | None:
@@ -87,6 +102,20 @@ async def _look(runtime: Runtime, launch: Launch, look: Look, person: HostProof 
         return Seen(session_exists=True, resolved=state.preset, host_proof=proof)
     found, now = await standing_of(host, session, launch.request, last_seq=state.last_seq)
     return Seen(session_exists=True, resolved=state.preset, found=found, host_proof=proof, host_now_ms=now)
+
+
+def other_host(runtime: Runtime, launch: Launch) -> Failure | None:
+    """Why this Host cannot be asked about the task; None when it has the task's address."""
+    if launch.origin == runtime.host.origin:
+        return None
+    return Failure(Code.HOST_CHANGED, f"the task belongs to {launch.origin}, not to {runtime.host.origin}")
+
+
+async def session_gone(runtime: Runtime, launch: Launch, session: str) -> Failure:
+    """What it means that the Host, which answers, does not have the task's session. Raises HostFault."""
+    known = await prove_host(runtime, launch, session) is not None
+    code = Code.SESSION_NOT_FOUND if known else Code.HOST_CHANGED
+    return Failure(code, f"this Host has no session {session}")
 
 
 async def prove_host(runtime: Runtime, launch: Launch, session: str) -> HostProof | None:

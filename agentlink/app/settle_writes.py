@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from agentlink.app.look import find_task
 from agentlink.app.read_log import late_standing_of
 from agentlink.app.runtime import Runtime
-from agentlink.app.settle import QUIET_S, prove_host
+from agentlink.app.settle import other_host, prove_host, proven
 from agentlink.app.writing import Writing
 from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.work import WriteOutcome
@@ -26,7 +26,7 @@ async def settle_writes(runtime: Runtime, view: TaskView) -> TaskView:
     """
     if not view.launch.writes.open or view.launch.state != machine.PROMPT_SENT:
         return view
-    if view.launch.origin != runtime.host.origin:
+    if other_host(runtime, view.launch) is not None:
         return view
     try:
         async with runtime.store.drive(view.task):
@@ -60,15 +60,15 @@ async def outcome_in_history(
 
     Takes up to QUIET_S seconds when only time can tell that nothing is on its way any more.
     """
-    seen = await _look(runtime, launch, write)
     if write.outcome == "receipt":
         # The Host has answered: nothing of this call can be on its way any more.
-        return write_outcome(write, replace(seen, nothing_underway=True))
-    outcome = write_outcome(write, seen)
-    if outcome is not None or write_outcome(write, replace(seen, nothing_underway=True)) is None:
-        return outcome
-    await runtime.clock.sleep(max(0.0, quiet_since + QUIET_S - runtime.clock.now()))
-    return write_outcome(write, replace(await _look(runtime, launch, write), nothing_underway=True))
+        return write_outcome(write, replace(await _look(runtime, launch, write), nothing_underway=True))
+    return await proven(
+        runtime,
+        lambda: _look(runtime, launch, write),
+        lambda seen: write_outcome(write, seen),
+        quiet_since=quiet_since,
+    )
 
 
 async def _look(runtime: Runtime, launch: Launch, write: Write) -> Seen:

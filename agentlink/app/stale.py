@@ -1,7 +1,8 @@
 """The check behind `sinceCursor`: a write for an older view is refused. It is a check, not a lock."""
 
+from agentlink.app.conversation import read_conversation
 from agentlink.app.runtime import Runtime
-from agentlink.app.status import task_status
+from agentlink.app.status import cursor_now
 from agentlink.app.tail import Tailed, tail
 from agentlink.app.writing import located_at
 from agentlink.core.errors import Code, Failure
@@ -18,8 +19,10 @@ async def refuse_if_stale(runtime: Runtime, view: TaskView, cursor: str | None) 
         told = await _told(runtime, view, at)
         changed = "the history was rewound" if told.rewound else what_changed(told.events)
         if changed is not None:
-            status = await task_status(runtime, view.task)
-            details = {"changed": changed, "cursor": status.cursor, "execution": status.execution}
+            # Read, not settled as a status would be: the writer may hold the task lock.
+            conversation = await read_conversation(runtime, view.launch)
+            now = {"cursor": cursor_now(view.task, conversation), "execution": conversation.now().execution}
+            details = {"changed": changed, **now}
             message = f"since that cursor {changed}"
             raise located_at(Failure(Code.STALE_VIEW, message, details=details), view.task, view.launch)
         at = told.cursor if told.more else None

@@ -9,13 +9,13 @@ from agentlink.app.look import find_task
 from agentlink.app.ports import Host
 from agentlink.app.results import Result
 from agentlink.app.runtime import Runtime
-from agentlink.app.settle import prove_host
+from agentlink.app.settle import other_host, session_gone
 from agentlink.core.errors import Code, Failure
 from agentlink.core.host.faults import HostFault, Refused
 from agentlink.core.host.values import Address, Event
 from agentlink.core.ids import TaskId
 from agentlink.core.launch import machine
-from agentlink.core.launch.decide import stop_for_fault
+from agentlink.core.launch.decide import failure_for
 from agentlink.core.launch.history import TaskView
 from agentlink.core.supervision.cursor import (
     START,
@@ -168,7 +168,7 @@ async def _read(runtime: Runtime, view: TaskView, known: Cursor, room: int) -> T
         reader = readers[index]
         strands[index] = await reader.fill(strands[index])
         if index == 0 and reader.gone and view.launch.state == machine.PROMPT_SENT:
-            raise await _gone(runtime, view, root)
+            raise _located(view, await session_gone(runtime, view.launch, root))
         children, reader.children = reader.children, ()
         for child in children:
             if child.session not in met:
@@ -229,20 +229,13 @@ def _known(view: TaskView, cursor: str | None) -> Cursor:
 
 
 def _same_host(runtime: Runtime, view: TaskView) -> None:
-    if view.launch.origin != runtime.host.origin:
-        other = f"the task belongs to {view.launch.origin}, not to {runtime.host.origin}"
-        raise _located(view, Failure(Code.HOST_CHANGED, other))
-
-
-async def _gone(runtime: Runtime, view: TaskView, session: str) -> Failure:
-    known = await prove_host(runtime, view.launch, session) is not None
-    code = Code.SESSION_NOT_FOUND if known else Code.HOST_CHANGED
-    return _located(view, Failure(code, f"this Host has no session {session}"))
+    other = other_host(runtime, view.launch)
+    if other is not None:
+        raise _located(view, other)
 
 
 def _failure(view: TaskView, fault: HostFault) -> Failure:
-    stop = stop_for_fault(fault)
-    return _located(view, Failure(stop.code, stop.message, details=stop.details))
+    return _located(view, failure_for(fault))
 
 
 def _located(view: TaskView, failure: Failure) -> Failure:

@@ -7,7 +7,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from agentlink.app.conversation import NOTHING_YET, Conversation, read_conversation
+from agentlink.app.conversation import NOTHING_YET, Conversation, read_within
 from agentlink.app.live import LiveTask, following
 from agentlink.app.look import find_task, settle_task
 from agentlink.app.results import Result, TaskState
@@ -21,7 +21,7 @@ from agentlink.core.ids import TaskId
 from agentlink.core.launch import machine
 from agentlink.core.launch.history import TaskView
 from agentlink.core.launch.state import Launch
-from agentlink.core.supervision.status import GOING_ON, TaskNow
+from agentlink.core.supervision.status import TaskNow
 
 MAX_WAIT_S = 45.0
 """Callers give up on a call after about 60 s, even when all is well."""
@@ -75,7 +75,7 @@ class _Outcome(msgspec.Struct, frozen=True):
     @property
     def is_news(self) -> bool:
         """Whether there is nothing to wait for."""
-        return self.view.launch.failed or self.execution not in GOING_ON
+        return self.view.launch.failed or not self.conversation.now().goes_on
 
 
 class WaitRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -236,11 +236,7 @@ class _TaskWait:
                 await runtime.clock.sleep(0.3)
 
     async def _read(self, view: TaskView) -> Conversation:
-        """A look that a frozen Host does not hold up."""
-        with anyio.move_on_after(LOST_AFTER_S):
-            return await read_conversation(self._runtime, view.launch)
-        frozen = Failure(Code.HOST_UNREACHABLE, f"the Host did not answer within {LOST_AFTER_S:g} s")
-        return Conversation(availability=Code.HOST_UNREACHABLE.value, failure=frozen)
+        return await read_within(self._runtime, view.launch, LOST_AFTER_S)
 
     async def _prompted(self) -> tuple[TaskView, Failure | None]:
         """The task once its launch is over; one that another process drives is waited for."""
@@ -272,7 +268,7 @@ class _TaskWait:
 
     async def _follow(self, view: TaskView, conversation: Conversation) -> _Outcome | None:
         """The task's live streams until there is news; None when the Host has been away too long: look again."""
-        if self._decided(conversation.now()):
+        if not conversation.now().goes_on:
             return _Outcome(view, conversation)
         before = conversation.now()
         runtime = self._runtime
@@ -286,7 +282,7 @@ class _TaskWait:
                     seen = await self._exact(view, live.conversation())
                     if seen is not None:
                         self._conversation, now = seen, seen.now()
-                        if self._decided(now) or (self._until == "any" and (live.news or _differs(before, now))):
+                        if not now.goes_on or (self._until == "any" and (live.news or _differs(before, now))):
                             return _Outcome(view, seen)
                     if live.lost_since is not None and runtime.clock.now() - live.lost_since >= LOST_AFTER_S:
                         return None
@@ -298,13 +294,10 @@ class _TaskWait:
 
         A stream may tell late that a subagent has begun to work, again or for the first time.
         """
-        if not live.descendants or not self._decided(live.now()):
+        if not live.descendants or live.now().goes_on:
             return live
         conversation = await self._read(view)
         return None if conversation.root is None else conversation
-
-    def _decided(self, now: TaskNow) -> bool:
-        return now.execution not in GOING_ON
 
 
 def _differs(before: TaskNow, now: TaskNow) -> bool:

@@ -6,23 +6,24 @@ Whoever writes holds the task lock, so an open intent under a free lock is one w
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from agentlink.app.attempt import NOT_RECORDED
 from agentlink.app.launching import claim_rule
 from agentlink.app.look import find_task, settle_task
 from agentlink.app.ports import Rule
 from agentlink.app.read_log import standing_of
 from agentlink.app.runtime import Runtime
+from agentlink.app.settle import other_host
 from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.work import ClaimTaken, TaskLineFact, WriteIntended, WriteKind, WriteOutcome, WriteSettled
 from agentlink.core.host.faults import HostFault
 from agentlink.core.ids import RequestId, TaskId, prompt_request_id
 from agentlink.core.launch import machine
-from agentlink.core.launch.decide import stop_for_fault
+from agentlink.core.launch.decide import failure_for
 from agentlink.core.launch.history import StaleTask, TaskView
 from agentlink.core.launch.state import Launch
 
 PATIENCE_S = 30.0
 """How long a write waits for another one of the same task: each is bounded by the timeouts of its Host calls."""
-NOT_RECORDED = "not_recorded"
 
 
 class Writing:
@@ -102,9 +103,9 @@ async def prompted(runtime: Runtime, task: TaskId) -> TaskView:
         if problem is not None:
             raise located_at(problem, task, launch)
         raise located_at(not_prompted(launch), task, launch)
-    if launch.origin != runtime.host.origin:
-        other = f"the task belongs to {launch.origin}, not to {runtime.host.origin}"
-        raise located_at(Failure(Code.HOST_CHANGED, other), task, launch)
+    other = other_host(runtime, launch)
+    if other is not None:
+        raise located_at(other, task, launch)
     return view
 
 
@@ -123,8 +124,7 @@ async def refuse_unless_it_runs(runtime: Runtime, task: str, launch: Launch) -> 
         last_seq = -1 if state is None else state.last_seq
         found, _ = await standing_of(runtime.host, session, request, last_seq=last_seq)
     except HostFault as fault:
-        stop = stop_for_fault(fault)
-        raise located_at(Failure(stop.code, stop.message, details=stop.details), task, launch) from fault
+        raise located_at(failure_for(fault), task, launch) from fault
     if found.standing not in ("waiting", "claimed", "delivered"):
         message = f"the task's own prompt is not in the session any more ({found.standing})"
         raise located_at(Failure(Code.LAUNCH_IN_PROGRESS, message), task, launch)

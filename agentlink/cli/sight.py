@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from agentlink.app.conversation import NOTHING_YET, Conversation, read_conversation
+from agentlink.app.conversation import NOTHING_YET, Conversation, read_within
 from agentlink.app.live import Listener, LiveTask, following
 from agentlink.app.look import find_task, settle_task
 from agentlink.app.runtime import Runtime
@@ -138,12 +138,8 @@ class Sight:
         self.view = view
 
     async def _read(self) -> Conversation:
-        """A reading that a frozen Host does not hold up."""
         assert self.view is not None
-        with anyio.move_on_after(AWAY_S):
-            return await read_conversation(self._runtime, self.view.launch)
-        frozen = Failure(Code.HOST_UNREACHABLE, f"the Host did not answer within {AWAY_S:g} s")
-        return Conversation(availability=Code.HOST_UNREACHABLE.value, failure=frozen)
+        return await read_within(self._runtime, self.view.launch, AWAY_S)
 
     def _away(self, conversation: Conversation) -> bool:
         """Notes why nothing can be read; whether waiting does not mend it."""
@@ -154,10 +150,7 @@ class Sight:
     async def _follow(self, conversation: Conversation) -> None:
         """Follows the task until nothing more can come."""
         clock = self._runtime.clock
-        listener = self._listener
-        async with following(
-            self._runtime, conversation, listener=None if listener is None else lambda: listener
-        ) as live:
+        async with following(self._runtime, conversation, listener=self._listener) as live:
             self._live, self.availability, self.problem = live, "connected", None
             self._changed.set()
             was_lost, ask_at = False, 0.0

@@ -8,6 +8,7 @@ import pytest
 
 from agentlink.app.runtime import Runtime, open_runtime
 from agentlink.lab import Lab
+from tests.app.supervised import Desk, Person, desk_at, person_at
 
 
 @pytest.fixture
@@ -46,3 +47,17 @@ async def new_runtime(environment: dict[str, str]) -> AsyncIterator[Callable[[],
 @pytest.fixture
 def runtime(new_runtime: Callable[[], Runtime]) -> Runtime:
     return new_runtime()
+
+
+@pytest.fixture
+async def desk(host_lab: Lab, environment: dict[str, str]) -> AsyncIterator[Desk]:
+    """A process of ours at work on that Host."""
+    async with desk_at(host_lab, environment) as one:
+        yield one
+
+
+@pytest.fixture
+async def person(host_lab: Lab, environment: dict[str, str]) -> AsyncIterator[Person]:
+    """Somebody at the Host's own page."""
+    async with person_at(host_lab, environment) as one:
+        yield one

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import anyio
 import pytest
 
-from agentlink.app import settle_writes
+from agentlink.app import settle
 from agentlink.app.cancel import cancel
 from agentlink.app.followup import FollowUp, follow_up
 from agentlink.app.release import release_workspace
 from agentlink.core.errors import Code
 from agentlink.core.ids import TaskId
-from agentlink.lab import Lab
-from tests.app.supervised import Desk, Person, desk_at, person_at, refused, until, with_child
+from tests.app.supervised import Desk, Person, refused, until, with_child
 from tests.requirements import requirement
 
 pytestmark = pytest.mark.host
-
-
-@pytest.fixture
-async def desk(host_lab: Lab, environment: dict[str, str]) -> AsyncIterator[Desk]:
-    async with desk_at(host_lab, environment) as one:
-        yield one
-
-
-@pytest.fixture
-async def person(host_lab: Lab, environment: dict[str, str]) -> AsyncIterator[Person]:
-    async with person_at(host_lab, environment) as one:
-        yield one
 
 
 async def with_two_queued(desk: Desk) -> tuple[TaskId, list[str]]:
@@ -68,7 +53,7 @@ async def test_f10b_a_cancel_ends_the_turn_and_names_the_parked_prompts_which_ru
 async def test_f10b_parked_prompts_are_removed_and_counted_and_never_run(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settle_writes, "QUIET_S", 0.3)
+    monkeypatch.setattr(settle, "QUIET_S", 0.3)
     task, _ = await with_two_queued(desk)
     await cancel(desk.runtime, task)
     removed = await cancel(desk.runtime, task, scope="queue")

@@ -97,7 +97,7 @@ async def watch_through_cuts(runtime: Runtime, front: Front, workspace: Path, *,
         told.extend(await told_in_parts(runtime, task, done))
 
     conversation = await read_conversation(runtime, view.launch)
-    async with anyio.create_task_group() as group, following(runtime, conversation, listener=lambda: seen) as live:
+    async with anyio.create_task_group() as group, following(runtime, conversation, listener=seen) as live:
         group.start_soon(ask)
         with anyio.fail_after(50):
             async with anyio.create_task_group() as cutting:

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from anyio.to_thread import run_sync
 
-from agentlink.app import settle_writes
+from agentlink.app import settle
 from agentlink.app.delegate import DelegateRequest, delegate
 from agentlink.app.followup import FollowUp, follow_up
 from agentlink.app.release import release_workspace
@@ -26,23 +26,11 @@ from agentlink.host.client import RemoteHost
 from agentlink.host.cookies import CookieFiles
 from agentlink.journal.store import FileStore
 from agentlink.lab import Lab
-from tests.app.supervised import Desk, Person, desk_at, person_at, refused, until
+from tests.app.supervised import Desk, refused, until
 from tests.fakes.fault_proxy import Fault, FaultProxy, fault_proxy
 from tests.requirements import requirement
 
 pytestmark = pytest.mark.host
-
-
-@pytest.fixture
-async def desk(host_lab: Lab, environment: dict[str, str]) -> AsyncIterator[Desk]:
-    async with desk_at(host_lab, environment) as one:
-        yield one
-
-
-@pytest.fixture
-async def person(host_lab: Lab, environment: dict[str, str]) -> AsyncIterator[Person]:
-    async with person_at(host_lab, environment) as one:
-        yield one
 
 
 class Follower:
@@ -212,7 +200,7 @@ async def test_f04_a_follow_up_whose_reply_is_lost_reaches_the_agent_once_and_is
 async def test_f04_a_follow_up_that_never_left_is_not_delivered_and_the_same_key_sends_it(
     host_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settle_writes, "QUIET_S", 0.3)
+    monkeypatch.setattr(settle, "QUIET_S", 0.3)
     async with through_proxy(host_lab, tmp_path) as (desk, proxy):
         task = await desk.task("[[say: first]]", preset="minimal")
         await desk.done(task)

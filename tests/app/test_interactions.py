@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
@@ -18,15 +17,12 @@ from agentlink.core.errors import Code, Failure
 from agentlink.core.host.values import ApprovalDecided
 from agentlink.core.ids import TaskId
 from agentlink.core.supervision.interactions import Answer, Outcome
-from agentlink.lab import Lab
 from tests.app.supervised import (
     QUESTIONS,
     Desk,
     Person,
     asking,
-    desk_at,
     escalating,
-    person_at,
     refused,
     until,
 )
@@ -54,18 +50,6 @@ BAD: list[tuple[list[Answer], str, list[str]]] = [
     ([Answer("q1", ("Yes", "No")), Q2, Q3], "q1", ["Yes", "No"]),
     ([Q1, Q1, Q2, Q3], "q1", []),
 ]
-
-
-@pytest.fixture
-async def desk(host_lab: Lab, environment: dict[str, str]) -> AsyncIterator[Desk]:
-    async with desk_at(host_lab, environment) as one:
-        yield one
-
-
-@pytest.fixture
-async def person(host_lab: Lab, environment: dict[str, str]) -> AsyncIterator[Person]:
-    async with person_at(host_lab, environment) as one:
-        yield one
 
 
 async def asked(desk: Desk, prompt: str) -> tuple[TaskId, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -13,7 +13,7 @@ from agentlink.core.errors import Code
 from agentlink.core.ids import TaskId
 from agentlink.core.supervision.interactions import Answer
 from agentlink.lab import Lab
-from tests.app.supervised import Desk, Person, asking, desk_at, escalating, person_at, refused, tool, until
+from tests.app.supervised import Desk, Person, asking, escalating, refused, tool, until
 from tests.requirements import requirement
 
 pytestmark = pytest.mark.host
@@ -25,18 +25,6 @@ SLEEPS = '[[tool: bash {"command":"sleep 0.3","description":"d"}]] '
 def host_lab(own_lab: Lab) -> Lab:
     """A model that is selected becomes the Host's default, in the file that tests of the shared Host change."""
     return own_lab
-
-
-@pytest.fixture
-async def desk(host_lab: Lab, environment: dict[str, str]) -> AsyncIterator[Desk]:
-    async with desk_at(host_lab, environment) as one:
-        yield one
-
-
-@pytest.fixture
-async def person(host_lab: Lab, environment: dict[str, str]) -> AsyncIterator[Person]:
-    async with person_at(host_lab, environment) as one:
-        yield one
 
 
 async def a_turn_ends(desk: Desk, person: Person) -> tuple[TaskId, str]:

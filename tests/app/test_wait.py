@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
@@ -26,12 +25,6 @@ from agentlink.lab import Lab
 from tests.app.supervised import Desk, asking, desk_at, refused, tool, with_child
 
 pytestmark = pytest.mark.host
-
-
-@pytest.fixture
-async def desk(host_lab: Lab, environment: dict[str, str]) -> AsyncIterator[Desk]:
-    async with desk_at(host_lab, environment) as one:
-        yield one
 
 
 async def test_f03a_a_wait_ends_by_itself_says_that_it_was_cut_and_the_task_runs_on(

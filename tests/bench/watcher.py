@@ -93,7 +93,7 @@ async def watch_ours(runtime: Runtime, watched: list[Watched], seen: Seen) -> No
         view = await find_task(runtime, of.task)
         while (conversation := await read_conversation(runtime, view.launch)).root is None:
             seen.unread += 1
-        async with following(runtime, conversation, listener=lambda: listener) as live:
+        async with following(runtime, conversation, listener=listener) as live:
             await live.changed()
             listener.since_ms = time.time() * 1_000
             seen.attached_s = max(seen.attached_s, time.monotonic() - began)

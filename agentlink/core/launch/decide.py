@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from agentlink.core.errors import Code
+from agentlink.core.errors import Code, Failure
 from agentlink.core.facts.launch import LaunchFailed, Verified
 from agentlink.core.host.faults import (
     BadReply,
@@ -45,6 +45,12 @@ def failed(launch: Launch, stop: Stop) -> LaunchFailed:
         resolved=stop.resolved,
         session=launch.session or launch.intended_session,
     )
+
+
+def failure_for(fault: HostFault, *, prompt_sent: bool | None = False) -> Failure:
+    """A Host fault as a caller reads it, where no launch has to be stopped for it."""
+    stop = stop_for_fault(fault)
+    return Failure(stop.code, stop.message, prompt_sent=prompt_sent, details=stop.details)
 
 
 def stop_for_fault(fault: HostFault) -> Stop:

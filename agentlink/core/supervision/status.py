@@ -44,6 +44,11 @@ class TaskNow(msgspec.Struct, frozen=True, kw_only=True):
     final_missing: str | None = None
     settles_ms: int | None = None
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether the state changes by itself: a waiter waits through it."""
+        return self.execution in GOING_ON
+
 
 def look_at(root: Timeline, session: str, descendants: Sequence[Descendant], *, now_ms: int) -> TaskNow:
     """The task's state by the Host's clock `now_ms`. Done means: turn ended, queue empty, no descendant at work."""
